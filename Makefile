@@ -1,0 +1,54 @@
+# The commands of this project. `make help` lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SCALE ?= 1
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast lint format docs bench packages lock clean
+
+help:  ## List the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.ready  ## Install everything into .venv (every other command does this first)
+
+$(VENV)/.ready: requirements.lock pyproject.toml ingest/jars.lock packages.yml dev/setup.sh dev/dbt_packages.py
+	@bash dev/setup.sh "$(PYTHON)" "$(VENV)"
+	@touch $@
+
+demo: setup  ## Generate a database, land it, build and test the marts, land its changes, build again (SCALE=0.01: a quick look)
+	@python dev/demo.py --scale $(SCALE)
+
+test: setup  ## All tests that need no server
+	pytest
+
+test-fast: setup  ## The tests that need no Spark
+	pytest -m "not spark"
+
+lint: setup  ## ruff, mypy, sqlfluff, dbt parse
+	ruff check .
+	ruff format --check .
+	mypy
+	dbt --quiet parse --no-partial-parse --warn-error
+	sqlfluff lint --disable-progress-bar models analyses tests/dbt macros
+
+format: setup  ## Let ruff and sqlfluff write what they can mend
+	ruff check --fix .
+	ruff format .
+	sqlfluff fix --disable-progress-bar models analyses tests/dbt macros
+
+docs: setup  ## dbt's documentation site into target/
+	dbt docs generate
+
+bench: setup  ## Benchmarks: each prints ratios of both sides measured in one run
+	python bench/snapshot.py
+
+packages: setup  ## Fetch the dbt packages again (from DBT_PACKAGES_FROM, a folder or git URL, where it is set)
+	python dev/dbt_packages.py --again
+
+lock:  ## Pin the Python dependencies anew, with hashes (needs uv)
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --all-extras --no-emit-index-url --custom-compile-command "make lock" pyproject.toml -o requirements.lock
+
+clean:  ## Remove the lake, the environment and all that was built
+	rm -rf .lake .venv target logs dbt_packages .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

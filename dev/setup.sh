@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Installs the project into a virtual environment: pinned Python packages, Spark's jars, a Java where none fits, dbt packages.
+# Usage: dev/setup.sh PYTHON VENV
+set -euo pipefail
+python=$1 venv=$2
+if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+  echo "error: $python is $("$python" --version 2>&1 || true); Python 3.11 or newer is needed. Name one: make PYTHON=python3.11 ..." >&2
+  exit 1
+fi
+[ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+wanted=$(cksum < requirements.lock)
+if [ "$(cat "$venv/.locked" 2>/dev/null)" != "$wanted" ]; then
+  echo "installing Python packages (about 700 MB with Spark; a few minutes the first time)"
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+  echo "$wanted" > "$venv/.locked"
+fi
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+"$venv/bin/python" -m ingest.jars
+"$venv/bin/python" dev/dbt_packages.py

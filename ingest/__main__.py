@@ -1,0 +1,5 @@
+"""`python -m ingest` is `lake`."""
+
+from ingest.cli import app
+
+app()

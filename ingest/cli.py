@@ -1,0 +1,381 @@
+"""The command `lake`. Each command reads its options, calls the library and shows what came of it; nothing else."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table as Grid
+
+from ingest import datasets, quarantine
+from ingest.declaration import Source, Table, load_source, load_sources
+from ingest.errors import LakeError
+from ingest.project import Project
+from ingest.runner import STAGES, Landed, land
+from ingest.session import first_line, open_session
+from ingest.silver import Counts, SilverTable
+from ingest.sources.files import FilesPosition, TopicFolder
+
+app = typer.Typer(
+    name="lake",
+    help="Lands database changes captured by Debezium as Hudi tables, as the dbt sources of a project declare them.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+quarantine_app = typer.Typer(help="Events that could not be applied.", no_args_is_help=True)
+app.add_typer(quarantine_app, name="quarantine")
+
+out = Console()
+err = Console(stderr=True)
+
+SourceName = Annotated[str, typer.Argument(metavar="SOURCE", help="A dbt source with config.meta.ingest.")]
+ProjectDir = Annotated[Optional[Path], typer.Option("--project-dir", help="The dbt project; by default this folder.")]  # noqa: UP045
+ProfilesDir = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--profiles-dir", help="Folder of profiles.yml and connections.yml; by default where dbt looks."),
+]
+Target = Annotated[Optional[str], typer.Option("--target", "-t", help="The target of profiles.yml.")]  # noqa: UP045
+Debug = Annotated[bool, typer.Option("--debug", help="Show the whole of an unexpected error.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.")]
+Tables = Annotated[Optional[str], typer.Option("--tables", help="Only these tables, separated by commas.")]  # noqa: UP045
+
+
+@contextmanager
+def told_plainly(debug: bool = False) -> Iterator[None]:
+    """Turns an error of this project, or one of Spark's, into its message and exit code 1."""
+    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, stream=sys.stderr)
+    for noisy in ("py4j", "asyncio"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    try:
+        yield
+    except LakeError as error:
+        if debug:
+            raise
+        err.print(f"[bold red]error[/] {escape(error.message)}")
+        raise typer.Exit(1) from error
+    except PySparkException as error:
+        if debug:
+            raise
+        err.print(f"[bold red]error[/] {escape(first_line(str(error)))}")
+        raise typer.Exit(1) from error
+
+
+@app.command()
+def generate(
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help=f"One of: {', '.join(datasets.DATASETS)}.")],
+    to: Annotated[Path, typer.Option("--out", help="Folder to write bronze/, oracle/ and manifest.json to.")],
+    scale: Annotated[float, typer.Option(help="1 is the original size.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="The same seed and scale give the same bytes.")] = 1,
+    form: Annotated[str, typer.Option(help=f"How Debezium writes the events: {', '.join(datasets.FORMS)}.")] = "avro",
+    phase: Annotated[str, typer.Option(help="The snapshot, the changes after it, or all of it.")] = "all",
+    ends: Annotated[
+        Optional[datetime],
+        typer.Option(formats=["%Y-%m-%d"], help="Day of the last change; by default one in 2023."),
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Write an example database and its change events, as Debezium and a Kafka Connect sink would."""
+    with told_plainly(debug), Progress(
+        TextColumn("{task.description:<24}"), BarColumn(), TextColumn("{task.completed:,.0f}/{task.total:,.0f}"), TimeElapsedColumn(), console=err
+    ) as progress:
+        bars: dict[str, Any] = {}
+
+        def show(step: str, done: int, total: int) -> None:
+            if step not in bars:
+                bars[step] = progress.add_task(step, total=total)
+            progress.update(bars[step], completed=done, total=total)
+
+        summary = datasets.generate(dataset, to, scale=scale, seed=seed, form=form, phase=phase, ends=ends.date() if ends else None, progress=show)  # type: ignore[arg-type]
+    out.print(
+        f"{summary.records:,} events in {summary.files} files below {to} "
+        f"({summary.late:,} late, {summary.repeated:,} repeated)"
+    )
+
+
+@app.command()
+def ingest(
+    source: SourceName,
+    tables: Tables = None,
+    workers: Annotated[int, typer.Option(min=1, help="Tables worked on at a time.")] = 4,
+    as_json: AsJson = False,
+    project_dir: ProjectDir = None,
+    profiles_dir: ProfilesDir = None,
+    target: Target = None,
+    debug: Debug = False,
+) -> None:
+    """Land what is new in a source, once. Exit code 0 only when every table is well."""
+    with told_plainly(debug):
+        project = Project.load(project_dir, profiles_dir, target)
+        chosen = load_source(project, source).choose(_names(tables))
+        results = land_with_progress(project, chosen, workers=workers)
+    if as_json:
+        print(json.dumps([_landed_json(landed) for landed in results], indent=2))
+    else:
+        out.print(landed_grid(source, results))
+    failed = [landed for landed in results if landed.error]
+    for landed in failed:
+        assert landed.error is not None
+        err.print(f"[bold red]error[/] {escape(landed.error.message)}")
+    if any(landed.counts.quarantined for landed in results):
+        err.print(f"[yellow]quarantined events: see[/] lake quarantine ls {source}")
+    if failed:
+        raise typer.Exit(1)
+
+
+def land_with_progress(project: Project, tables: Sequence[Table], *, workers: int = 4) -> list[Landed]:
+    """`land`, with a bar per table on standard error."""
+    columns = (TextColumn("{task.description:<16}"), BarColumn(bar_width=24), TextColumn("{task.fields[stage]:<30}"), TimeElapsedColumn())
+    with Progress(*columns, console=err) as progress:
+        starting = progress.add_task("Spark", total=1, stage="starting")
+        spark = open_session(project)
+        progress.update(starting, completed=1, stage="ready")
+        bars = {table.name: progress.add_task(table.name, total=len(STAGES) - 1, stage="waiting") for table in tables}
+
+        def show(table: str, stage: str, detail: str) -> None:
+            progress.update(bars[table], completed=STAGES.index(stage), stage=f"{stage} {detail}"[:30])
+
+        return land(spark, tables, workers=workers, progress=show)
+
+
+def landed_grid(title: str, results: Sequence[Landed]) -> Grid:
+    """The counts of a run, a row a table."""
+    grid = Grid(title=title, title_justify="left")
+    grid.add_column("table")
+    for name in ("files", *Counts.__dataclass_fields__, "seconds"):
+        grid.add_column(name, justify="right")
+    grid.add_column("state")
+    for landed in results:
+        state = "[red]failed" if landed.error else "landed" if landed.files else "nothing new"
+        counts = [f"{value:,}" for value in asdict(landed.counts).values()]
+        grid.add_row(landed.table.name, str(landed.files), *counts, f"{landed.seconds:.1f}", state)
+    return grid
+
+
+@app.command()
+def check(
+    source: SourceName,
+    project_dir: ProjectDir = None,
+    profiles_dir: ProfilesDir = None,
+    target: Target = None,
+    debug: Debug = False,
+) -> None:
+    """Check a source's declaration and its connections. Writes nothing."""
+    failures = 0
+    with told_plainly(debug):
+        project = Project.load(project_dir, profiles_dir, target)
+        declared = load_source(project, source)
+        out.print(f"declaration {declared.file}: {len(declared.tables)} tables, well")
+        spark = open_session(project)
+        for table in declared.tables:
+            try:
+                _, listed = TopicFolder.of(table).listing(spark)
+                pending = FilesPosition().pending(listed)
+                out.print(f"{table.name}: {table.options.topic}, {len(pending)} files of events")
+            except LakeError as error:
+                failures += 1
+                err.print(f"[bold red]error[/] {escape(error.message)}")
+    if failures:
+        raise typer.Exit(1)
+
+
+@app.command()
+def status(
+    source: Annotated[Optional[str], typer.Argument(metavar="SOURCE", help="By default every source.")] = None,  # noqa: UP045
+    as_json: AsJson = False,
+    project_dir: ProjectDir = None,
+    profiles_dir: ProfilesDir = None,
+    target: Target = None,
+    debug: Debug = False,
+) -> None:
+    """Show per table what is landed, what waits, and what became of the events. Exit code 1 where a table is unwell."""
+    with told_plainly(debug):
+        project = Project.load(project_dir, profiles_dir, target)
+        sources = [load_source(project, source)] if source else list(load_sources(project).values())
+        spark = open_session(project)
+        rows = [_status(SilverTable.of(spark, table)) for found in sources for table in found.tables]
+    if as_json:
+        print(json.dumps(rows, indent=2))
+    else:
+        grid = Grid()
+        for name in ("table", "last commit", "live", "deleted", "files", "waiting", *Counts.__dataclass_fields__, "state"):
+            grid.add_column(name, justify="left" if name in ("table", "last commit", "state") else "right", overflow="fold")
+        for row in rows:
+            counts = [f"{value:,}" for value in row["totals"].values()]
+            grid.add_row(
+                f"{row['source']}.{row['table']}",
+                row["last_commit"] or "-",
+                *(f"{row[name]:,}" for name in ("live_rows", "deleted_rows", "landed_files", "waiting_files")),
+                *counts,
+                row["state"],
+            )
+        out.print(grid)
+    for row in rows:
+        if row["error"]:
+            err.print(f"[bold red]error[/] {escape(row['error'])}")
+    if any(row["error"] for row in rows):
+        raise typer.Exit(1)
+
+
+@app.command()
+def sql(
+    query: Annotated[str, typer.Argument(help="One statement of Spark SQL.")],
+    limit: Annotated[int, typer.Option(min=1, help="Rows to show.")] = 50,
+    as_json: AsJson = False,
+    project_dir: ProjectDir = None,
+    profiles_dir: ProfilesDir = None,
+    target: Target = None,
+    debug: Debug = False,
+) -> None:
+    """Run one query in the embedded session."""
+    with told_plainly(debug):
+        project = Project.load(project_dir, profiles_dir, target)
+        result = open_session(project).sql(query)
+        rows = result.take(limit + 1)
+    shown = rows[:limit]
+    if as_json:
+        print(json.dumps([row.asDict(recursive=True) for row in shown], default=str, indent=2))
+        return
+    grid = Grid()
+    for name in result.columns:
+        grid.add_column(escape(name), overflow="fold")
+    for row in shown:
+        grid.add_row(*(escape("null" if value is None else str(value)) for value in row))
+    out.print(grid)
+    if len(rows) > limit:
+        err.print(f"the first {limit} rows; more with --limit")
+
+
+@quarantine_app.command("ls")
+def quarantine_ls(
+    source: SourceName,
+    as_json: AsJson = False,
+    project_dir: ProjectDir = None,
+    profiles_dir: ProfilesDir = None,
+    target: Target = None,
+    debug: Debug = False,
+) -> None:
+    """How many events of each table are quarantined, and why."""
+    with told_plainly(debug):
+        events = _quarantine(project_dir, profiles_dir, target, source)
+        rows = (
+            events.groupBy("source_table", "reason")
+            .agg(F.count("*").alias("events"), F.max("quarantined_at").cast("string").alias("last_at"))
+            .orderBy("source_table", F.col("events").desc())
+            .collect()
+            if events is not None
+            else []
+        )
+    _show_rows([row.asDict() for row in rows], ("source_table", "reason", "events", "last_at"), as_json)
+
+
+@quarantine_app.command("show")
+def quarantine_show(
+    source: SourceName,
+    tables: Tables = None,
+    limit: Annotated[int, typer.Option(min=1, help="Events to show.")] = 20,
+    as_json: AsJson = False,
+    project_dir: ProjectDir = None,
+    profiles_dir: ProfilesDir = None,
+    target: Target = None,
+    debug: Debug = False,
+) -> None:
+    """Quarantined events with file, line and what was read."""
+    names = _names(tables)
+    with told_plainly(debug):
+        events = _quarantine(project_dir, profiles_dir, target, source)
+        rows = []
+        if events is not None:
+            chosen = events.where(F.col("source_table").isin(names)) if names else events
+            rows = (
+                chosen.select("source_table", "file", "line", "reason", F.decode("raw", "UTF-8").alias("raw"))
+                .orderBy("source_table", "file", "line")
+                .limit(limit)
+                .collect()
+            )
+    _show_rows([row.asDict() for row in rows], ("source_table", "file", "line", "reason", "raw"), as_json)
+
+
+def _quarantine(project_dir: Path | None, profiles_dir: Path | None, target: str | None, source: str) -> Any:
+    project = Project.load(project_dir, profiles_dir, target)
+    declared: Source = load_source(project, source)
+    return quarantine.events(open_session(project), declared)
+
+
+def _show_rows(rows: Sequence[dict[str, Any]], names: Sequence[str], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(list(rows), default=str, indent=2))
+        return
+    if not rows:
+        out.print("nothing is quarantined")
+        return
+    grid = Grid(show_lines=True)
+    for name in names:
+        grid.add_column(name, overflow="fold")
+    for row in rows:
+        grid.add_row(*(escape(str(row[name])) for name in names))
+    out.print(grid)
+
+
+def _status(silver: SilverTable) -> dict[str, Any]:
+    table = silver.table
+    row: dict[str, Any] = {
+        "source": table.source,
+        "table": table.name,
+        "last_commit": None,
+        "live_rows": 0,
+        "deleted_rows": 0,
+        "landed_files": 0,
+        "waiting_files": 0,
+        "last": asdict(Counts()),
+        "totals": asdict(Counts()),
+        "state": "not landed yet",
+        "error": None,
+    }
+    try:
+        state = silver.state()
+        root, listed = TopicFolder.of(table).listing(silver.spark)
+        position = FilesPosition.from_text(state.position, root) if state else FilesPosition()
+        row["landed_files"], row["waiting_files"] = len(position.files), len(position.pending(listed))
+        if state:
+            counted = {item["__deleted"]: item["count"] for item in silver.read().groupBy("__deleted").count().collect()}
+            row |= {
+                "last_commit": state.instant,
+                "live_rows": counted.get("false", 0),
+                "deleted_rows": counted.get("true", 0),
+                "last": asdict(state.counts),
+                "totals": asdict(state.totals),
+                "state": "behind" if row["waiting_files"] else "up to date",
+            }
+    except LakeError as error:
+        row |= {"state": "failed", "error": error.message}
+    return row
+
+
+def _names(text: str | None) -> list[str]:
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def _landed_json(landed: Landed) -> dict[str, Any]:
+    return {
+        "table": landed.table.name,
+        "files": landed.files,
+        **asdict(landed.counts),
+        "seconds": round(landed.seconds, 3),
+        "error": landed.error.message if landed.error else None,
+    }
+
+

@@ -1,0 +1,290 @@
+"""Reads and checks the declarations of source systems: dbt `sources` files whose `config.meta.ingest` says how to land them.
+
+dbt reads the same files; no table, key, column or topic is written down twice. The keys are described in
+docs/declarations.md. A wrong declaration is refused before anything starts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pyspark.sql import types as T
+
+from ingest.errors import DeclarationError
+from ingest.project import FilesConnection, Project, Yaml, declaration_error, read_yaml
+
+Connector = Literal["postgresql", "mariadb", "mysql", "sqlserver"]
+SemanticType = Literal[
+    "io.debezium.time.Date",
+    "io.debezium.time.Timestamp",
+    "io.debezium.time.MicroTimestamp",
+    "io.debezium.time.NanoTimestamp",
+    "io.debezium.time.ZonedTimestamp",
+]
+
+# Without tinyint and smallint: a Hudi table's schema is an Avro schema, whose smallest integer has 32 bits. A 16-bit
+# column of the source is declared as int; a table written from Spark's smallint cannot be read back (Hudi 1.2).
+SCALAR_TYPES: Mapping[str, T.DataType] = {
+    "boolean": T.BooleanType(),
+    "int": T.IntegerType(),
+    "integer": T.IntegerType(),
+    "bigint": T.LongType(),
+    "float": T.FloatType(),
+    "double": T.DoubleType(),
+    "string": T.StringType(),
+    "binary": T.BinaryType(),
+    "date": T.DateType(),
+    "timestamp": T.TimestampType(),
+}
+_DECIMAL = re.compile(r"(?:decimal|numeric)\((\d+),\s*(\d+)\)")
+# What ingest adds to every silver table, and Hudi's own columns: a source column of such a name could not be told apart.
+_RESERVED = re.compile(r"(__|_hoodie_).*")
+_IDENTIFIER = re.compile(r"[A-Za-z0-9_]+")
+
+
+class IngestOptions(BaseModel):
+    """`config.meta.ingest` of a table, after the source's defaults have been merged in."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    connection: str
+    connector: Connector
+    topic: str = Field(min_length=1)
+    key: tuple[str, ...] = Field(min_length=1)
+    table_type: Literal["mor", "cow"] = "mor"
+    table_version: Literal[6, 8, 9] = 9
+    partition_by: tuple[str, ...] = ()
+    deletes: Literal["soft"] = "soft"
+    buckets: int | None = Field(default=None, ge=1, le=4096)
+
+
+class ColumnOptions(BaseModel):
+    """`config.meta.ingest` of a column."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    semantic_type: SemanticType | None = None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a source table: the contract of the silver table."""
+
+    name: str
+    data_type: T.DataType
+    semantic_type: SemanticType | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a source system and how its changes are landed."""
+
+    source: str
+    name: str
+    schema: str
+    location: str
+    columns: tuple[Column, ...]
+    options: IngestOptions
+    connection: FilesConnection
+    where: str
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns of the primary key, in order."""
+        return self.options.key
+
+    @property
+    def relation(self) -> str:
+        """The silver table's quoted name for Spark SQL."""
+        return f"`{self.schema}`.`{self.name}`"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source system: the tables of one dbt source that `lake` lands."""
+
+    name: str
+    schema: str
+    tables: tuple[Table, ...]
+    file: Path
+
+    def choose(self, names: list[str] | None) -> tuple[Table, ...]:
+        """The tables of those names, in the order of the declaration; all of them where `names` is empty.
+
+        Raises
+        ------
+        DeclarationError
+            A name that is not declared.
+        """
+        known = {table.name for table in self.tables}
+        unknown = [name for name in names or [] if name not in known]
+        if unknown:
+            raise DeclarationError(
+                f"source '{self.name}' has no table {', '.join(unknown)}",
+                where=str(self.file),
+                expected=f"one of: {', '.join(sorted(known))}",
+            )
+        return tuple(table for table in self.tables if not names or table.name in names)
+
+
+def load_sources(project: Project) -> dict[str, Source]:
+    """Every source of the project that has a `config.meta.ingest`, by name.
+
+    Raises
+    ------
+    DeclarationError
+        The first thing that cannot be meant, with file, source, table and key.
+    """
+    sources: dict[str, Source] = {}
+    for path, raw in _source_entries(project):
+        shown = path.relative_to(project.root)
+        name = _text(raw, "name", where=f"{shown}: sources")
+        defaults = _ingest_meta(raw, where=f"{shown}: source {name}")
+        tables = raw.get("tables") or []
+        own = [table for table in tables if _ingest_meta(table, where=f"{shown}: source {name}")]
+        if not defaults and not own:
+            continue
+        if name in sources:
+            raise DeclarationError(
+                f"source '{name}' is declared twice", where=str(shown), expected=f"once; the first is in {sources[name].file}"
+            )
+        rendered = project.renderer.render(raw, where=f"{shown}: {name}")
+        schema = str(rendered.get("schema") or name)
+        defaults = _ingest_meta(rendered, where=f"{shown}: source {name}")
+        sources[name] = Source(
+            name=name,
+            schema=_identifier(schema, where=f"{shown}: {name}.schema"),
+            tables=tuple(_table(project, shown, name, schema, defaults, table) for table in rendered.get("tables") or []),
+            file=shown,
+        )
+    return sources
+
+
+def load_source(project: Project, name: str) -> Source:
+    """The source of that name.
+
+    Raises
+    ------
+    DeclarationError
+        There is none, or a declaration is wrong.
+    """
+    sources = load_sources(project)
+    if name not in sources:
+        raise DeclarationError(
+            f"no source '{name}' with config.meta.ingest is declared",
+            where=f"{project.root}: {', '.join(project.model_paths)}",
+            expected=f"one of: {', '.join(sources) or 'none is declared'}",
+        )
+    return sources[name]
+
+
+def parse_data_type(text: str, *, where: str) -> T.DataType:
+    """A Spark type from its SQL name: the scalar types, decimal(p,s) and array<...> of them.
+
+    Raises
+    ------
+    DeclarationError
+        Any other text.
+    """
+    lowered = text.strip().lower()
+    if lowered in SCALAR_TYPES:
+        return SCALAR_TYPES[lowered]
+    if matched := _DECIMAL.fullmatch(lowered):
+        precision, scale = int(matched[1]), int(matched[2])
+        if scale <= precision <= 38:
+            return T.DecimalType(precision, scale)
+    if lowered.startswith("array<") and lowered.endswith(">"):
+        return T.ArrayType(parse_data_type(lowered[6:-1], where=where))
+    raise DeclarationError(
+        f"data_type is '{text}'",
+        where=where,
+        expected=f"{', '.join(SCALAR_TYPES)}, decimal(precision,scale) with scale <= precision <= 38, or array<...> of one of them",
+    )
+
+
+def _source_entries(project: Project) -> Iterator[tuple[Path, Yaml]]:
+    for directory in project.model_paths:
+        folder = project.root / directory
+        for path in sorted([*folder.rglob("*.yml"), *folder.rglob("*.yaml")]):
+            for entry in read_yaml(path).get("sources") or []:
+                yield path, entry
+
+
+def _table(project: Project, file: Path, source: str, schema: str, defaults: Yaml, raw: Yaml) -> Table:
+    name = _text(raw, "name", where=f"{file}: {source}.tables")
+    where = f"{file}: {source}.{name}"
+    merged = {**defaults, **_ingest_meta(raw, where=where)}
+    try:
+        options = IngestOptions.model_validate(merged)
+    except ValidationError as error:
+        raise declaration_error(error, where=f"{where}: config.meta.ingest") from error
+    columns = tuple(_column(column, where=where) for column in raw.get("columns") or [])
+    names = [column.name for column in columns]
+    if not columns:
+        raise DeclarationError("declares no columns", where=where, expected="each column with name and data_type")
+    for column in names:
+        if names.count(column) > 1:
+            raise DeclarationError(f"column '{column}' is declared twice", where=where)
+    for key, chosen in (("key", options.key), ("partition_by", options.partition_by)):
+        for column in chosen:
+            if column not in names:
+                raise DeclarationError(
+                    f"{key} names '{column}'",
+                    where=f"{where}: config.meta.ingest.{key}",
+                    expected=f"declared columns: {', '.join(names)}",
+                )
+    external = raw.get("external") or {}
+    if external.get("using", "hudi") != "hudi":
+        raise DeclarationError(f"external.using is '{external['using']}'", where=where, expected="hudi")
+    return Table(
+        source=source,
+        name=_identifier(str(raw.get("identifier") or name), where=where),
+        schema=schema,
+        location=str(external.get("location") or name),
+        columns=columns,
+        options=options,
+        connection=project.connection(options.connection, where=f"{where}: config.meta.ingest.connection"),
+        where=where,
+    )
+
+
+def _column(raw: Yaml, *, where: str) -> Column:
+    name = _text(raw, "name", where=f"{where}.columns")
+    here = f"{where}.{name}"
+    if _RESERVED.fullmatch(name):
+        raise DeclarationError(
+            "is a name that ingest or Hudi adds itself", where=here, expected="a column of the source table"
+        )
+    try:
+        options = ColumnOptions.model_validate(_ingest_meta(raw, where=here))
+    except ValidationError as error:
+        raise declaration_error(error, where=f"{here}: config.meta.ingest") from error
+    return Column(name, parse_data_type(_text(raw, "data_type", where=here), where=here), options.semantic_type)
+
+
+def _ingest_meta(raw: Yaml, *, where: str) -> Yaml:
+    """`config.meta.ingest`, or dbt's older place, `meta.ingest`."""
+    config = raw.get("config") or {}
+    meta = (config.get("meta") if isinstance(config, dict) else None) or raw.get("meta") or {}
+    ingest = meta.get("ingest") or {} if isinstance(meta, dict) else {}
+    if not isinstance(ingest, dict):
+        raise DeclarationError(f"config.meta.ingest is {ingest!r}", where=where, expected="a mapping of keys")
+    return dict(ingest)
+
+
+def _text(raw: Any, key: str, *, where: str) -> str:
+    value = raw.get(key) if isinstance(raw, dict) else None
+    if not isinstance(value, str) or not value:
+        raise DeclarationError(f"{key} is {value!r}", where=where, expected="a text")
+    return value
+
+
+def _identifier(text: str, *, where: str) -> str:
+    if not _IDENTIFIER.fullmatch(text):
+        raise DeclarationError(f"is named '{text}'", where=where, expected="letters, digits and underscores")
+    return text

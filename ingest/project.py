@@ -1,0 +1,230 @@
+"""The dbt project that `lake` works on: where it is, how its YAML is rendered, which target and connections it uses.
+
+`lake` looks for things where dbt looks for them, so that one pair of options (`--project-dir`, `--profiles-dir`)
+means the same to both. Nothing in here knows any particular source.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+import yaml
+from jinja2 import StrictUndefined
+from jinja2.exceptions import TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from ingest.errors import DeclarationError
+
+Yaml = dict[str, Any]
+
+
+class FilesConnection(BaseModel):
+    """Change events as files, one folder a topic: `<path>/<topic>/**`, as Kafka Connect's object-store sinks write them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: Literal["files"]
+    path: str
+
+
+
+class Renderer:
+    """Renders the Jinja in YAML values the way dbt does, with `env_var`, `var` and `target`, in a sandbox.
+
+    Declarations are data: the sandbox has no access to files, modules or attributes that could run code.
+    """
+
+    def __init__(self, variables: Mapping[str, Any], target: Mapping[str, Any] | None = None) -> None:
+        self._variables = variables
+        self._jinja = ImmutableSandboxedEnvironment(undefined=StrictUndefined)
+        self._jinja.globals = {"env_var": self._env_var, "var": self._var, "target": dict(target or {})}
+
+    def render(self, value: Any, *, where: str) -> Any:
+        """The same structure with every text rendered.
+
+        Raises
+        ------
+        DeclarationError
+            A template that is none, or one that names a variable that is not set; `where` leads to the value.
+        """
+        if isinstance(value, dict):
+            return {key: self.render(item, where=f"{where}.{key}") for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.render(item, where=f"{where}[{index}]") for index, item in enumerate(value)]
+        if not isinstance(value, str) or "{{" not in value and "{%" not in value:
+            return value
+        try:
+            return self._jinja.from_string(value).render()
+        except TemplateError as error:
+            raise DeclarationError(
+                f"cannot be rendered: {error}",
+                where=where,
+                expected="text, or Jinja with env_var(...), var(...) and target",
+            ) from error
+
+    @staticmethod
+    def _env_var(name: str, default: str | None = None) -> str:
+        value = os.environ.get(name, default)
+        if value is None:
+            raise TemplateError(f"environment variable {name} is not set and has no default")
+        return value
+
+    def _var(self, name: str, default: Any = None) -> Any:
+        value = self._variables.get(name, default)
+        if value is None:
+            raise TemplateError(f"variable {name} is not in dbt_project.yml and has no default")
+        return value
+
+
+@dataclass(frozen=True)
+class Project:
+    """A dbt project with the target chosen for this run."""
+
+    root: Path
+    profiles_dir: Path
+    name: str
+    target_name: str
+    target: Yaml
+    model_paths: tuple[str, ...]
+    connections: Mapping[str, FilesConnection]
+    renderer: Renderer
+
+    @classmethod
+    def load(
+        cls,
+        project_dir: Path | None = None,
+        profiles_dir: Path | None = None,
+        target: str | None = None,
+    ) -> Project:
+        """Reads dbt_project.yml, profiles.yml and connections.yml.
+
+        Raises
+        ------
+        DeclarationError
+            A file is missing or wrong; names the file, the key and the places that were searched.
+        """
+        root = _find_project(project_dir)
+        project_file = root / "dbt_project.yml"
+        raw = read_yaml(project_file)
+        variables = raw.get("vars") or {}
+        renderer = Renderer(variables)
+        name = str(renderer.render(raw.get("profile") or raw.get("name"), where=f"{project_file}: profile"))
+        directory = _find_profiles(root, profiles_dir)
+        profiles_file = directory / "profiles.yml"
+        profiles = read_yaml(profiles_file)
+        if name not in profiles:
+            raise DeclarationError(
+                f"has no profile '{name}'",
+                where=str(profiles_file),
+                expected=f"the profile that {project_file} names; found: {', '.join(profiles) or 'none'}",
+            )
+        profile = profiles[name] or {}
+        target_name = target or str(renderer.render(profile.get("target", "default"), where=f"{profiles_file}: {name}.target"))
+        outputs = profile.get("outputs") or {}
+        if target_name not in outputs:
+            raise DeclarationError(
+                f"profile '{name}' has no target '{target_name}'",
+                where=f"{profiles_file}: {name}.outputs",
+                expected=f"one of: {', '.join(outputs) or 'none is there'}",
+                action="choose one with --target, or add it",
+            )
+        output = renderer.render(outputs[target_name], where=f"{profiles_file}: {name}.outputs.{target_name}")
+        shown = {
+            "name": target_name,
+            "profile_name": name,
+            "schema": output.get("schema"),
+            "type": output.get("type"),
+            "threads": output.get("threads"),
+        }
+        with_target = Renderer(variables, shown)
+        return cls(
+            root=root,
+            profiles_dir=directory,
+            name=str(raw.get("name")),
+            target_name=target_name,
+            target=output,
+            model_paths=tuple(raw.get("model-paths") or ["models"]),
+            connections=_read_connections(directory / "connections.yml", with_target),
+            renderer=with_target,
+        )
+
+    def connection(self, name: str, *, where: str) -> FilesConnection:
+        """The connection of that name; `where` is the place that asks for it."""
+        if name not in self.connections:
+            raise DeclarationError(
+                f"names the connection '{name}', which is not there",
+                where=where,
+                expected=f"one of {self.profiles_dir / 'connections.yml'}: {', '.join(self.connections) or 'none'}",
+            )
+        return self.connections[name]
+
+
+def read_yaml(path: Path) -> Yaml:
+    """A YAML file whose top level is a mapping."""
+    if not path.is_file():
+        raise DeclarationError("there is no such file", where=str(path), action="check --project-dir and --profiles-dir")
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise DeclarationError(f"is not YAML: {error}", where=str(path)) from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise DeclarationError(
+            f"holds a {type(content).__name__}", where=str(path), expected="a mapping of keys at the top level"
+        )
+    return cast(Yaml, content)
+
+
+def _find_project(project_dir: Path | None) -> Path:
+    start = (project_dir or Path(os.environ.get("DBT_PROJECT_DIR", "."))).expanduser().resolve()
+    if (start / "dbt_project.yml").is_file():
+        return start
+    raise DeclarationError(
+        "there is no dbt_project.yml", where=str(start), expected="a dbt project", action="go there, or give --project-dir"
+    )
+
+
+def _find_profiles(root: Path, profiles_dir: Path | None) -> Path:
+    given = profiles_dir or (Path(os.environ["DBT_PROFILES_DIR"]) if "DBT_PROFILES_DIR" in os.environ else None)
+    searched = [given.expanduser()] if given else [root, Path.home() / ".dbt"]
+    for directory in searched:
+        if (directory / "profiles.yml").is_file():
+            # connections.yml lies beside the real file, also where profiles.yml is a link to it
+            return (directory / "profiles.yml").resolve().parent
+    raise DeclarationError(
+        "there is no profiles.yml",
+        where=", ".join(str(directory) for directory in searched),
+        action="give --profiles-dir or set DBT_PROFILES_DIR",
+    )
+
+
+def _read_connections(path: Path, renderer: Renderer) -> dict[str, FilesConnection]:
+    adapter: TypeAdapter[FilesConnection] = TypeAdapter(FilesConnection)
+    connections = {}
+    for name, raw in read_yaml(path).items():
+        where = f"{path}: {name}"
+        try:
+            connections[name] = adapter.validate_python(renderer.render(raw, where=where))
+        except ValidationError as error:
+            raise declaration_error(error, where=where) from error
+    return connections
+
+
+def declaration_error(error: ValidationError, *, where: str) -> DeclarationError:
+    """Pydantic's findings as one error that names each key, what was found there and what is allowed."""
+    found = []
+    for issue in error.errors():
+        key = ".".join(str(part) for part in issue["loc"]) or "(the whole)"
+        if issue["type"] == "missing":
+            found.append(f"{key} is missing")
+        elif issue["type"] == "extra_forbidden":
+            found.append(f"{key} is not a known key (found {issue['input']!r})")
+        else:
+            found.append(f"{key} is {issue['input']!r}: {issue['msg']}")
+    return DeclarationError("; ".join(found), where=where, action="see docs/declarations.md for every key")

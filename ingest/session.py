@@ -1,0 +1,86 @@
+"""The one place that builds a SparkSession.
+
+Its settings are those of the dbt target (`server_side_parameters` in profiles.yml), so that `lake` and dbt's embedded
+session write and read Hudi tables with the same configuration.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyspark
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from ingest.errors import DeclarationError, LakeError, SetupError
+from ingest.project import Project
+
+
+def open_session(project: Project) -> SparkSession:
+    """The embedded Spark session of the project's target; the running one where there is one in this process.
+
+    Changes the working directory to the project's root, as dbt does: relative paths in profiles mean the same to both.
+
+    Raises
+    ------
+    DeclarationError
+        The target is not an embedded Spark session.
+    SetupError
+        Java or Spark's jars are missing, or the catalog is in use by another process.
+    """
+    target = project.target
+    if target.get("type") != "spark" or target.get("method") != "session":
+        raise DeclarationError(
+            f"target '{project.target_name}' is type {target.get('type')}, method {target.get('method')}",
+            where=str(project.profiles_dir / "profiles.yml"),
+            expected="type spark, method session: lake runs Spark in its own process",
+            action="choose such a target with --target",
+        )
+    os.chdir(project.root)
+    _require_hudi()
+    builder = SparkSession.builder.enableHiveSupport()
+    for key, value in (target.get("server_side_parameters") or {}).items():
+        builder = builder.config(key, str(value))
+    try:
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel(os.environ.get("LAKE_SPARK_LOG", "ERROR"))
+        session.sql("show databases").collect()
+    except (PySparkException, Py4JJavaError, RuntimeError) as error:
+        raise _session_error(error, project) from error
+    return session
+
+
+def _require_hudi() -> None:
+    jars = Path(pyspark.__file__).parent / "jars"
+    if not os.environ.get("SPARK_HOME") and not list(jars.glob("*hudi-spark*bundle*.jar")):
+        raise SetupError(
+            "Spark has no Hudi bundle",
+            where="this Python environment",
+            expected="the jars of ingest/jars.lock beside Spark's own",
+            action="run `make setup`, or `python -m ingest.jars` in the environment",
+        )
+
+
+def _session_error(error: Exception, project: Project) -> LakeError:
+    text = str(error)
+    if "Another instance of Derby" in text or "XSDB6" in text or "Unable to instantiate" in text and "metastore" in text:
+        return SetupError(
+            "the embedded catalog cannot be opened: another process (a dbt or lake command) has it open",
+            where=f"target '{project.target_name}'",
+            expected="one process at a time on an embedded catalog",
+            action="wait for the other process to end, or give this one a lake of its own with LAKE_HOME",
+        )
+    if "JAVA" in text.upper() and "gateway" in text:
+        return SetupError(
+            "Spark's Java process did not start", where="this machine", expected="Java 17", action="run `make setup`"
+        )
+    return SetupError(first_line(text), where=f"Spark session of target '{project.target_name}'")
+
+
+def first_line(text: str) -> str:
+    """The first line of an error's text that says something, for messages that must stay readable."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    java = [line for line in lines if line.startswith(("org.", "java.", "Caused by:")) and not line.startswith("org.apache.spark.SparkException: Job aborted")]
+    return (java or lines or ["no message"])[0][:500]

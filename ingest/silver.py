@@ -1,0 +1,281 @@
+"""Silver tables: one Hudi table per source table, written so that the data, the position it was read up to and the
+counts of the run are one commit.
+
+No checkpoint lies beside the table that could disagree with it: the state is read back from the table's timeline.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from ingest.declaration import Table
+from ingest.errors import LakeError, WriteError
+from ingest.session import first_line
+
+STATE_KEY = "lake.state"
+# One bucket holds about this many rows of the first batch: small enough to be written again in well under a second
+# (172,456 rows of TICKIT's sale: docs/performance.md), large enough that a commit touches few files.
+_ROWS_A_BUCKET = 100_000
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What became of the events of a run. Every event is counted once: `read` is the sum of the others."""
+
+    read: int = 0
+    applied: int = 0
+    superseded: int = 0
+    duplicate: int = 0
+    ignored: int = 0
+    quarantined: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        mine, others = asdict(self), asdict(other)
+        return Counts(**{name: mine[name] + others[name] for name in mine})
+
+    def require_conservation(self, *, where: str) -> None:
+        """Raises WriteError where events are missing from the sum, or counted twice."""
+        accounted = self.applied + self.superseded + self.duplicate + self.ignored + self.quarantined
+        if accounted != self.read:
+            raise WriteError(
+                f"{self.read} events were read, {accounted} accounted for ({self})",
+                where=where,
+                expected="read = applied + superseded + duplicate + ignored + quarantined",
+                action="nothing was written; this is a defect of ingest, please report it with the input",
+            )
+
+
+@dataclass(frozen=True)
+class State:
+    """What a silver table knows of its source, from its last commit by ingest.
+
+    Attributes
+    ----------
+    position:
+        The source's position, as the source wrote it.
+    watermark:
+        The greatest `__position` that was ever read; only changes at or below it can be late.
+    buckets:
+        The number of buckets the table was made with; None for a partitioned table.
+    counts, totals:
+        Of the last run, and of all runs.
+    instant:
+        Hudi's instant of the commit (its completion time where the table's version records it).
+    """
+
+    position: str
+    watermark: str
+    buckets: int | None
+    counts: Counts
+    totals: Counts
+    instant: str = ""
+
+    def to_text(self) -> str:
+        """The state as text for a commit's metadata."""
+        content = asdict(self)
+        del content["instant"]
+        return json.dumps({"format": 1, **content}, separators=(",", ":"))
+
+    @classmethod
+    def from_text(cls, text: str, instant: str) -> State:
+        """The state that `to_text` wrote."""
+        content: dict[str, Any] = json.loads(text)
+        return cls(
+            position=content["position"],
+            watermark=content["watermark"],
+            buckets=content["buckets"],
+            counts=Counts(**content["counts"]),
+            totals=Counts(**content["totals"]),
+            instant=instant,
+        )
+
+
+@dataclass(frozen=True)
+class SilverTable:
+    """The Hudi table of one declared table."""
+
+    spark: SparkSession
+    table: Table
+    path: str
+    # Extra Hudi options, for benchmarks that compare settings.
+    overrides: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, spark: SparkSession, table: Table) -> SilverTable:
+        """The silver table of a declaration; a relative location lies below the folder of its schema.
+
+        Creates the schema where it is missing: the catalog says where its folder is.
+
+        Raises
+        ------
+        WriteError
+            The schema cannot be created.
+        """
+        try:
+            spark.sql(f"create database if not exists `{table.schema}`")
+            root = spark.catalog.getDatabase(table.schema).locationUri
+        except (PySparkException, Py4JJavaError) as error:
+            raise _write_error(error, where=f"schema {table.schema}") from error
+        absolute = "://" in table.location or table.location.startswith("/")
+        return cls(spark, table, table.location if absolute else f"{root}/{table.location}")
+
+    def exists(self) -> bool:
+        """Whether there is a Hudi table at the path."""
+        properties = self._jvm.org.apache.hadoop.fs.Path(f"{self.path}/.hoodie/hoodie.properties")
+        return bool(properties.getFileSystem(self._hadoop).exists(properties))
+
+    def state(self) -> State | None:
+        """The state in the newest commit that holds one; None where the table does not exist yet.
+
+        Commits of other writers (compaction, a backfill) hold none and are passed over.
+
+        Raises
+        ------
+        WriteError
+            There is a table, but no commit that ingest wrote: its position is not known.
+        """
+        if not self.exists():
+            return None
+        for metadata, instant in self._commits():
+            if text := metadata.getExtraMetadata().get(STATE_KEY):
+                return State.from_text(str(text), instant)
+        raise WriteError(
+            "the table exists, but none of its commits holds a position",
+            where=self.path,
+            expected=f"a table written by lake ingest, with {STATE_KEY} in its timeline",
+            action="move the table away to land it anew, or declare another location",
+        )
+
+    def read(self) -> DataFrame:
+        """The table's rows, tombstones included, with Hudi's columns."""
+        return self.spark.read.format("hudi").load(self.path)
+
+    def write(self, rows: DataFrame, state: State, *, first: bool) -> None:
+        """Upserts the rows and commits them together with the state. The first batch makes the table.
+
+        Raises
+        ------
+        WriteError
+            Hudi could not write. Nothing of the batch is visible then.
+        """
+        operation = "bulk_insert" if first else "upsert"
+        try:
+            (
+                rows.write.format("hudi")
+                .options(**self._options(state, operation))
+                .mode("append")
+                .save(self.path)
+            )
+        except (PySparkException, Py4JJavaError) as error:
+            raise _write_error(error, where=self.path) from error
+
+    def register(self) -> None:
+        """Makes the table known to the catalog, and its new commit to the running session.
+
+        Raises
+        ------
+        WriteError
+            The catalog refused.
+        """
+        relation = self.table.relation
+        try:
+            self.spark.sql(f"create table if not exists {relation} using hudi location '{self.path}'")
+            self.spark.catalog.refreshTable(relation)
+        except (PySparkException, Py4JJavaError) as error:
+            raise _write_error(error, where=relation) from error
+
+    def buckets_for(self, rows: int) -> int | None:
+        """The number of buckets for a new table: as declared, or by the rows of its first batch."""
+        if self.table.options.partition_by:
+            return None
+        return self.table.options.buckets or max(1, round(rows / _ROWS_A_BUCKET))
+
+    def _options(self, state: State, operation: str) -> dict[str, str]:
+        options = self.table.options
+        key = ",".join(options.key)
+        common = {
+            "hoodie.table.name": self.table.name,
+            "hoodie.database.name": self.table.schema,
+            "hoodie.datasource.write.recordkey.field": key,
+            "hoodie.datasource.write.table.type": {"mor": "MERGE_ON_READ", "cow": "COPY_ON_WRITE"}[options.table_type],
+            "hoodie.datasource.write.operation": operation,
+            "hoodie.table.ordering.fields": "__position",
+            "hoodie.write.table.version": str(options.table_version),
+            "hoodie.write.auto.upgrade": "false",
+            "hoodie.datasource.write.commitmeta.key.prefix": "lake.",
+            STATE_KEY: state.to_text(),
+            # Small commits: each of these was measured (docs/performance.md).
+            "hoodie.metadata.enable": "false",
+            "hoodie.embed.timeline.server": "false",
+            "hoodie.write.markers.type": "DIRECT",
+            "hoodie.bulkinsert.sort.mode": "NONE",
+            # A merge-on-read table compacts itself beside its writes, so that what a reader merges stays bounded.
+            "hoodie.compact.inline": "true" if options.table_type == "mor" else "false",
+            "hoodie.compact.inline.max.delta.commits": "10",
+        }
+        if options.partition_by:
+            return {
+                **common,
+                "hoodie.datasource.write.partitionpath.field": ",".join(options.partition_by),
+                "hoodie.datasource.write.hive_style_partitioning": "true",
+                "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.ComplexKeyGenerator"
+                if len(options.key) + len(options.partition_by) > 2
+                else "org.apache.hudi.keygen.SimpleKeyGenerator",
+                # A row whose partition changes must move, not stand in both.
+                "hoodie.index.type": "GLOBAL_SIMPLE",
+                "hoodie.simple.index.update.partition.path": "true",
+                **self.overrides,
+            }
+        return {
+            **common,
+            "hoodie.datasource.write.partitionpath.field": "",
+            "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
+            "hoodie.index.type": "BUCKET",
+            "hoodie.bucket.index.hash.field": key,
+            "hoodie.bucket.index.num.buckets": str(state.buckets),
+            **self.overrides,
+        }
+
+    @property
+    def _jvm(self) -> Any:
+        return self.spark._jvm
+
+    @property
+    def _hadoop(self) -> Any:
+        return self.spark._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
+
+    def _commits(self) -> Iterator[tuple[Any, str]]:
+        """Metadata and instant of each completed commit, newest first."""
+        hudi = self._jvm.org.apache.hudi
+        client = (
+            hudi.common.table.HoodieTableMetaClient.builder()
+            .setConf(hudi.hadoop.fs.HadoopFSUtils.getStorageConf(self._hadoop))
+            .setBasePath(self.path)
+            .build()
+        )
+        timeline = client.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
+        instants = timeline.getReverseOrderedInstants().iterator()
+        while instants.hasNext():
+            instant = instants.next()
+            yield timeline.readCommitMetadata(instant), str(instant.getCompletionTime() or instant.requestedTime())
+
+
+def _write_error(error: Exception, *, where: str) -> LakeError:
+    text = str(error)
+    if "Permission denied" in text or "Read-only file system" in text or "Mkdirs failed" in text or "AccessDenied" in text:
+        return WriteError(
+            "the lake cannot be written here",
+            where=where,
+            expected="a folder this user may write to",
+            action="check LAKE_HOME (or spark.sql.warehouse.dir in the profile) and its rights; nothing was landed",
+        )
+    if "No space left" in text:
+        return WriteError("the disk is full", where=where, action="free space and run again; nothing was landed")
+    return WriteError(first_line(text), where=where, action="nothing of this batch was landed; run again once mended")

@@ -1,0 +1,25 @@
+{% macro hudi_difference_sql(target, source, key, columns) -%}
+    {%- set key_in_lower_case = key | map('lower') | list -%}
+    select
+    {%- for column in columns %}
+        {%- set name = adapter.quote(column) %}
+        {%- if column | lower in key_in_lower_case %}
+        coalesce(wanted.{{ name }}, present.{{ name }}) as {{ name }},
+        {%- else %}
+        wanted.{{ name }},
+        {%- endif %}
+    {%- endfor %}
+        wanted.is_in_model is null as is_to_be_removed
+    from (select *, true as is_in_model from {{ source }}) as wanted
+    full outer join (select *, true as is_in_table from {{ target }}) as present
+        on
+        {%- for column in key %}
+            {{ 'and ' if not loop.first }}wanted.{{ adapter.quote(column) }} = present.{{ adapter.quote(column) }}
+        {%- endfor %}
+    where
+        wanted.is_in_model is null
+        or present.is_in_table is null
+        {%- for column in columns if column | lower not in key_in_lower_case %}
+        or not (wanted.{{ adapter.quote(column) }} <=> present.{{ adapter.quote(column) }})
+        {%- endfor %}
+{%- endmacro %}

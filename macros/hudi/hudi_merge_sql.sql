@@ -1,0 +1,21 @@
+{% macro hudi_merge_sql(target, difference_sql, key, columns) -%}
+    {%- set quoted = [] -%}
+    {%- for column in columns -%}
+        {%- do quoted.append(adapter.quote(column)) -%}
+    {%- endfor -%}
+    merge into {{ target }} as target
+    using (
+    {{ difference_sql }}
+    ) as difference
+        on
+        {%- for column in key %}
+            {{ 'and ' if not loop.first }}target.{{ adapter.quote(column) }} = difference.{{ adapter.quote(column) }}
+        {%- endfor %}
+    when matched and difference.is_to_be_removed then delete
+    when matched then update set
+    {%- for column in quoted %}
+        {{ column }} = difference.{{ column }}{{ ',' if not loop.last }}
+    {%- endfor %}
+    when not matched then insert ({{ quoted | join(', ') }})
+        values (difference.{{ quoted | join(', difference.') }})
+{%- endmacro %}

@@ -1,0 +1,49 @@
+{% macro hudi_table_options(options, unique_key, model_name) -%}
+    {%- set key = key_columns(unique_key, model_name) | join(',') -%}
+    {%- if options is not none and options is not mapping -%}
+        {{ exceptions.raise_compiler_error(
+            model_name ~ ": got options = " ~ options ~ ", expected a mapping of names to values"
+        ) }}
+    {%- endif -%}
+    {%- set options = dict(options or {}) -%}
+
+    {%- set own_names = ['primaryKey', 'type', 'preCombineField', 'orderingFields'] -%}
+    {%- for name in options if name not in own_names and not name.startswith('hoodie.') -%}
+        {{ exceptions.raise_compiler_error(
+            model_name ~ ": got option '" ~ name ~ "', expected one of " ~ own_names | join(', ') ~ ", or hoodie.*"
+        ) }}
+    {%- endfor -%}
+
+    {%- set declared_key = options.get('primaryKey', key) -%}
+    {%- if declared_key is not string -%}
+        {%- set declared_key = declared_key | join(',') -%}
+    {%- endif -%}
+    {%- if declared_key | replace(' ', '') != key -%}
+        {{ exceptions.raise_compiler_error(
+            model_name ~ ": got option primaryKey = '" ~ declared_key ~ "', expected '" ~ key
+            ~ "', the model's unique_key; leave the option out"
+        ) }}
+    {%- endif -%}
+
+    {%- if options.get('type', 'cow') not in ['cow', 'mor'] -%}
+        {{ exceptions.raise_compiler_error(
+            model_name ~ ": got option type = '" ~ options['type'] ~ "', expected one of cow, mor"
+        ) }}
+    {%- endif -%}
+
+    {%- set buckets = options.get('hoodie.bucket.index.num.buckets') -%}
+    {%- if buckets is not none and (buckets | int(0)) < 1 -%}
+        {{ exceptions.raise_compiler_error(
+            model_name ~ ": got option hoodie.bucket.index.num.buckets = '" ~ buckets ~ "', expected a whole number above 0"
+        ) }}
+    {%- endif -%}
+    {%- if options.get('hoodie.index.type') == 'BUCKET' and buckets is none -%}
+        {{ exceptions.raise_compiler_error(
+            model_name ~ ": got option hoodie.index.type = 'BUCKET' without hoodie.bucket.index.num.buckets, "
+            ~ "expected a number of buckets: Hudi's default is 256 files"
+        ) }}
+    {%- endif -%}
+
+    {%- do options.update({'primaryKey': key}) -%}
+    {%- do return(options) -%}
+{%- endmacro %}
