@@ -80,13 +80,24 @@ def last_of_each_key(changes: DataFrame, table: Table) -> DataFrame:
     )
 
 
+def is_late(watermark: str) -> C:
+    """Whether a change may be older than, or the same as, what was landed before it.
+
+    An event that is delivered again has a new offset: it is known by its log position. Rows of one snapshot share
+    theirs; those beyond the watermark are not looked up, as they are many.
+    """
+    log = F.substring_index("__position", "/", 1)
+    same_place = (log == watermark.split("/")[0]) & ~F.coalesce(F.col("__op") == "r", F.lit(False))
+    return (F.col("__position") <= watermark) | same_place
+
+
 def judge_late(late: DataFrame, silver: DataFrame, table: Table) -> DataFrame:
     """Late changes against what silver holds: adds `_outcome` 'duplicate', 'superseded', or null where they win.
 
     Parameters
     ----------
     late:
-        Changes, one per key, whose position is not beyond everything that was landed before. Few: they are broadcast.
+        Changes, one per key, that `is_late` finds. Few: they are broadcast.
     silver:
         The silver table, tombstones included.
     """
@@ -100,7 +111,11 @@ def judge_late(late: DataFrame, silver: DataFrame, table: Table) -> DataFrame:
     relevant = held.join(F.broadcast(keys), same_key, "left_semi")
     log = F.substring_index("__position", "/", 1)
     held_log = F.substring_index("_held", "/", 1)
-    outcome = F.when(log == held_log, "duplicate").when(log < held_log, "superseded")
+    # A snapshot may read a row again at the same position (none at all, for incremental ones): the later reading counts.
+    read_again = (F.col("__op") == "r") & (F.col("__position") > F.col("_held"))
+    outcome = F.when((log == held_log) & ~F.coalesce(read_again, F.lit(False)), "duplicate").when(
+        log < held_log, "superseded"
+    )
     return (
         late.join(F.broadcast(relevant), same_key, "left")
         .withColumn("_outcome", outcome)

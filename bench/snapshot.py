@@ -1,0 +1,85 @@
+"""How long the snapshot of all seven TICKIT tables takes to land, against the limit.
+
+The limit is Spark reading the same files and writing them as plain Parquet: no order, no keys, no table. Both sides
+run in one session, warmed up, with the same number of tables at a time; the best of the rounds counts.
+
+    python bench/snapshot.py --scale 1 --form avro
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from ingest.datasets import generate
+from ingest.declaration import Table, load_source
+from ingest.project import Project
+from ingest.runner import land
+from ingest.session import open_session
+from ingest.sources.files import TopicFolder
+
+WORKERS = 4
+
+
+def main() -> None:
+    """Prints seconds of both sides and their ratio."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--form", default="avro", choices=["avro", "json", "envelope"])
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    home = Path(tempfile.mkdtemp(prefix="bench-"))
+    os.environ["LAKE_HOME"] = str(home)
+    try:
+        generate("tickit", home, scale=options.scale, form=options.form, phase="snapshot")
+        project = Project.load(Path(__file__).resolve().parent.parent)
+        spark = open_session(project)
+        tables = load_source(project, "tickit").tables
+        limits, ours = [], []
+        for number in range(options.rounds + 1):
+            limits.append(_timed(lambda number=number: _plain_parquet(spark, tables, home / f"plain{number}")))
+            ours.append(_timed(lambda number=number: _land(spark, tables, number)))
+            kind = "warm-up" if number == 0 else f"round {number}"
+            print(f"{kind}: plain Parquet {limits[-1]:.1f} s, landed {ours[-1]:.1f} s", flush=True)
+        limit, landed = min(limits[1:]), min(ours[1:])
+        print(f"snapshot, scale {options.scale:g}, {options.form}: limit {limit:.1f} s, landed {landed:.1f} s, ratio {landed / limit:.2f}")
+        spark.stop()
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _land(spark: SparkSession, tables: Sequence[Table], number: int) -> None:
+    for landed in land(spark, [replace(table, schema=f"bench_{number}") for table in tables], workers=WORKERS):
+        if landed.error:
+            raise landed.error
+
+
+def _plain_parquet(spark: SparkSession, tables: Sequence[Table], out: Path) -> None:
+    def copy(table: Table) -> None:
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", table.name)
+        _, files = TopicFolder.of(table).listing(spark)
+        events = [file for file in files if file.encoding]
+        kind = "avro" if events[0].encoding == "avro" else "json"
+        spark.read.format(kind).load([file.path for file in events]).write.parquet(str(out / table.name))
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        list(pool.map(copy, tables))
+
+
+def _timed(work: Callable[[], None]) -> float:
+    started = time.monotonic()
+    work()
+    return time.monotonic() - started
+
+
+if __name__ == "__main__":
+    main()

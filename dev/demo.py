@@ -1,0 +1,235 @@
+"""`make demo`: a database and its changes, landed and modelled from nothing, with what came of it in numbers.
+
+Each step says the command that does the same by hand. All steps run in one process and one Spark session.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psutil
+from dbt.cli.main import dbtRunner, dbtRunnerResult
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table as Grid
+
+from ingest.cli import land_with_progress, landed_grid
+from ingest.datasets import generate
+from ingest.declaration import load_source
+from ingest.errors import LakeError
+from ingest.project import Project
+from ingest.runner import Landed
+from ingest.session import open_session
+from ingest.silver import SilverTable
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = "tickit"
+out = Console()
+
+
+class PeakMemory(threading.Thread):
+    """The most memory that this process and its children (Spark's Java) held at a time, in bytes."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.peak = 0
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        """Looks twice a second until stopped."""
+        me = psutil.Process()
+        while not self._over.wait(0.5):
+            held = 0
+            for process in [me, *me.children(recursive=True)]:
+                try:
+                    held += process.memory_info().rss
+                except psutil.NoSuchProcess:
+                    continue
+            self.peak = max(self.peak, held)
+
+    def stop(self) -> int:
+        """Ends the watch; the peak."""
+        self._over.set()
+        self.join()
+        return self.peak
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a dbt command did."""
+
+    seconds: dict[str, float]
+    passed: int
+    failed: list[str]
+
+
+def main() -> int:
+    """Runs the demonstration; exit code 0 only when every step is well."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scale", type=float, default=1.0, help="1 is TICKIT's original size: 424,319 rows")
+    scale = parser.parse_args().scale
+    os.chdir(ROOT)
+    home = Path(os.environ.setdefault("LAKE_HOME", ".lake"))
+    watch = PeakMemory()
+    watch.start()
+    started = time.monotonic()
+    try:
+        ends = (datetime.now(UTC) - timedelta(days=1)).date()
+        _begin_anew(home)
+        project = Project.load(ROOT)
+        tables = load_source(project, SOURCE).tables
+        _step(1, f"the database and its snapshot: lake generate {SOURCE} --out {home} --scale {scale:g} --phase snapshot --ends {ends}")
+        _generate(home, scale, "snapshot", ends)
+        _step(2, f"land the snapshot: lake ingest {SOURCE}")
+        first = _land(project, tables)
+        _step(3, "models, seeds and tests: dbt build")
+        built = _dbt(["build"])
+        _step(4, f"five days of changes: lake generate {SOURCE} --out {home} --scale {scale:g} --phase changes --ends {ends}")
+        _generate(home, scale, "changes", ends)
+        _step(5, f"land the changes: lake ingest {SOURCE}")
+        second = _land(project, tables)
+        _step(6, "the marts again, now incremental: dbt build")
+        rebuilt = _dbt(["build"])
+        _step(7, "freshness and documentation: dbt source freshness, dbt docs generate")
+        fresh = _dbt(["source", "freshness"])
+        docs = _dbt(["docs", "generate"])
+        rows = _rows(project, tables)
+        marts = _mart_rows(project)
+    except LakeError as error:
+        out.print(f"[bold red]error[/] {error.message}")
+        return 1
+    out.rule("what came of it")
+    out.print(_sources_grid(first, second, rows))
+    out.print(_marts_grid(built, rebuilt, marts))
+    failed = [*built.failed, *rebuilt.failed, *fresh.failed, *docs.failed]
+    out.print(f"tests passed: {built.passed} after the snapshot, {rebuilt.passed} after the changes; failed: {len(failed)}")
+    for name in failed:
+        out.print(f"[red]failed[/] {name}")
+    minutes, seconds = divmod(time.monotonic() - started, 60)
+    out.print(f"total: {minutes:.0f} min {seconds:.0f} s; peak memory {watch.stop() / 2**30:.1f} GiB")
+    out.print(
+        "where to look next:\n"
+        "  source .venv/bin/activate\n"
+        f"  lake status {SOURCE}                      what is landed, and what became of each event\n"
+        "  lake sql \"select * from lakehouse_sales.fct_sales where sale_id = 200\"\n"
+        "  dbt docs serve                          the documentation: sources, models, columns, lineage, exposures\n"
+        "  docs/guide.md                           how to add a source and a mart"
+    )
+    return 1 if failed else 0
+
+
+def _begin_anew(home: Path) -> None:
+    """An empty lake: removes what an earlier demonstration left, and refuses a folder that is something else."""
+    manifest = home / "manifest.json"
+    if home.is_dir() and any(home.iterdir()) and not manifest.is_file():
+        raise LakeError(
+            "this lake was not made by `make demo`",
+            where=str(home.resolve()),
+            expected="no folder, or one that an earlier `make demo` left",
+            action="choose another one with LAKE_HOME, or remove it",
+        )
+    shutil.rmtree(home, ignore_errors=True)
+    shutil.rmtree(ROOT / "target", ignore_errors=True)
+
+
+def _step(number: int, text: str) -> None:
+    out.print(f"\n[bold]{number}/7[/] {text}", highlight=False, soft_wrap=True)
+
+
+def _generate(home: Path, scale: float, phase: Any, ends: Any) -> None:
+    with _bar("events") as (progress, bar):
+        done: dict[str, tuple[int, int]] = {}
+
+        def show(topic: str, written: int, total: int) -> None:
+            done[topic] = (written, total)
+            progress.update(bar, completed=sum(w for w, _ in done.values()), total=sum(t for _, t in done.values()))
+
+        summary = generate(SOURCE, home, scale=scale, phase=phase, ends=ends, progress=show)
+    out.print(f"{summary.records:,} events in {summary.files} files, {summary.late} late, {summary.repeated} repeated")
+
+
+def _land(project: Project, tables: Any) -> list[Landed]:
+    results = land_with_progress(project, tables)
+    out.print(landed_grid(SOURCE, results))
+    for landed in results:
+        if landed.error:
+            raise landed.error
+    return results
+
+
+def _dbt(arguments: Sequence[str]) -> Built:
+    """A dbt command in this process, with a bar for its nodes. Its failures are told as dbt tells them."""
+    with _bar("dbt " + arguments[0]) as (progress, bar):
+
+        def follow(event: Any) -> None:
+            total = getattr(event.data, "total", 0) or getattr(event.data, "num_models", 0)
+            if event.info.name in ("LogModelResult", "LogTestResult", "LogSeedResult", "LogSnapshotResult", "LogFreshnessResult") and total:
+                progress.update(bar, total=total, advance=1)
+
+        result: dbtRunnerResult = dbtRunner(callbacks=[follow]).invoke(["--quiet", *arguments])
+        progress.update(bar, total=1, completed=1) if progress.tasks[0].total is None else None
+    if result.exception:
+        raise LakeError(f"{result.exception}", where=f"dbt {' '.join(arguments)}", action="see logs/dbt.log")
+    nodes: list[Any] = list(getattr(result.result, "results", None) or [])
+    tests = [node for node in nodes if getattr(node, "node", None) and node.node.resource_type in ("test", "unit_test")]
+    bad = ("error", "fail", "runtime error", "skipped")
+    return Built(
+        seconds={node.node.name: node.execution_time for node in nodes if getattr(node, "node", None)},
+        passed=sum(str(node.status) == "pass" for node in tests),
+        failed=[f"{node.node.name}: {node.message}" for node in nodes if str(node.status) in bad and getattr(node, "node", None)],
+    )
+
+
+@contextmanager
+def _bar(title: str) -> Iterator[tuple[Progress, Any]]:
+    with Progress(TextColumn("{task.description:<16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=out) as progress:
+        yield progress, progress.add_task(title, total=None)
+
+
+def _rows(project: Project, tables: Any) -> dict[str, int]:
+    spark = open_session(project)
+    return {table.name: SilverTable.of(spark, table).read().where("__deleted = 'false'").count() for table in tables}
+
+
+def _mart_rows(project: Project) -> dict[str, int]:
+    """Rows of each mart, by the relations of dbt's manifest."""
+    spark = open_session(project)
+    manifest = json.loads((ROOT / "target" / "manifest.json").read_text(encoding="utf-8"))
+    marts = [node for node in manifest["nodes"].values() if node["resource_type"] == "model" and node["fqn"][1] == "marts"]
+    return {node["name"]: spark.table(f"{node['schema']}.{node['alias']}").count() for node in sorted(marts, key=lambda node: str(node["name"]))}
+
+
+def _sources_grid(first: Sequence[Landed], second: Sequence[Landed], rows: dict[str, int]) -> Grid:
+    grid = Grid(title="source tables: events and live rows", title_justify="left")
+    for name in ("table", "read", "applied", "superseded", "duplicate", "quarantined", "rows"):
+        grid.add_column(name, justify="left" if name == "table" else "right")
+    for before, after in zip(first, second, strict=True):
+        counts = before.counts + after.counts
+        told = (counts.read, counts.applied, counts.superseded, counts.duplicate, counts.quarantined, rows[before.table.name])
+        grid.add_row(before.table.name, *(f"{value:,}" for value in told))
+    return grid
+
+
+def _marts_grid(built: Built, rebuilt: Built, rows: dict[str, int]) -> Grid:
+    grid = Grid(title="marts: rows and seconds", title_justify="left")
+    for name in ("mart", "rows", "first build", "after the changes"):
+        grid.add_column(name, justify="left" if name == "mart" else "right")
+    for name, count in rows.items():
+        grid.add_row(name, f"{count:,}", f"{built.seconds.get(name, 0):.1f}", f"{rebuilt.seconds.get(name, 0):.1f}")
+    return grid
+
+
+if __name__ == "__main__":
+    sys.exit(main())
