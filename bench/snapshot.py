@@ -46,12 +46,15 @@ def main() -> None:
         tables = load_source(project, "tickit").tables
         limits, ours = [], []
         for number in range(options.rounds + 1):
-            limits.append(_timed(lambda number=number: _plain_parquet(spark, tables, home / f"plain{number}")))
-            ours.append(_timed(lambda number=number: _land(spark, tables, number)))
+            limits.append(_timed(_plain_parquet, spark, tables, home / f"plain{number}"))
+            ours.append(_timed(_land, spark, tables, number))
             kind = "warm-up" if number == 0 else f"round {number}"
             print(f"{kind}: plain Parquet {limits[-1]:.1f} s, landed {ours[-1]:.1f} s", flush=True)
         limit, landed = min(limits[1:]), min(ours[1:])
-        print(f"snapshot, scale {options.scale:g}, {options.form}: limit {limit:.1f} s, landed {landed:.1f} s, ratio {landed / limit:.2f}")
+        print(
+            f"snapshot, scale {options.scale:g}, {options.form}: "
+            f"limit {limit:.1f} s, landed {landed:.1f} s, ratio {landed / limit:.2f}"
+        )
         spark.stop()
     finally:
         shutil.rmtree(home, ignore_errors=True)
@@ -75,9 +78,9 @@ def _plain_parquet(spark: SparkSession, tables: Sequence[Table], out: Path) -> N
         list(pool.map(copy, tables))
 
 
-def _timed(work: Callable[[], None]) -> float:
+def _timed(work: Callable[..., None], *arguments: object) -> float:
     started = time.monotonic()
-    work()
+    work(*arguments)
     return time.monotonic() - started
 
 

@@ -18,7 +18,6 @@ from typing import Any
 
 import yaml
 
-
 # What a package is for here: said when it is left out.
 LEFT_OUT = {"dbt_external_tables": "dbt run-operation stage_external_sources"}
 _DBT_DEPS_SECONDS = 120
@@ -68,16 +67,25 @@ def _from_mirror(mirror: str, package: dict[str, Any], target: Path) -> int:
     name = _name(package)
     place = target / name
     if Path(mirror).is_dir():
-        found = next((folder for folder in (Path(mirror) / name, Path(mirror)) if (folder / "dbt_project.yml").is_file()), None)
+        found = next(
+            (folder for folder in (Path(mirror) / name, Path(mirror)) if (folder / "dbt_project.yml").is_file()), None
+        )
         if found is None:
-            print(f"error: {mirror}: there is no dbt package {name}; expected it there or in a folder of that name", file=sys.stderr)
+            print(
+                f"error: {mirror}: there is no dbt package {name}; expected it there or in a folder of that name",
+                file=sys.stderr,
+            )
             return 1
         shutil.copytree(found, place, ignore=shutil.ignore_patterns(".git"))
     else:
         clone = ["git", "clone", "--quiet", "--depth", "1", "--branch", str(package["version"]), mirror, str(place)]
         done = subprocess.run(clone, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            print(f"error: {mirror}: {done.stderr.strip()}; expected a folder or a git repository with tag {package['version']}", file=sys.stderr)
+            print(
+                f"error: {mirror}: {done.stderr.strip()}; expected a folder, or a git repository with tag "
+                f"{package['version']}",
+                file=sys.stderr,
+            )
             return 1
     print(f"dbt package {name} is taken from {mirror}")
     return 0

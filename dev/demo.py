@@ -88,15 +88,22 @@ def main() -> int:
     try:
         ends = (datetime.now(UTC) - timedelta(days=1)).date()
         _begin_anew(home)
+        by_hand = f"lake generate {SOURCE} --out {home} --scale {scale:g} --ends {ends}"
         project = Project.load(ROOT)
         tables = load_source(project, SOURCE).tables
-        _step(1, f"the database and its snapshot: lake generate {SOURCE} --out {home} --scale {scale:g} --phase snapshot --ends {ends}")
+        _step(
+            1,
+            f"the database and its snapshot: {by_hand} --phase snapshot",
+        )
         _generate(home, scale, "snapshot", ends)
         _step(2, f"land the snapshot: lake ingest {SOURCE}")
         first = _land(project, tables)
         _step(3, "models, seeds and tests: dbt build")
         built = _dbt(["build"])
-        _step(4, f"five days of changes: lake generate {SOURCE} --out {home} --scale {scale:g} --phase changes --ends {ends}")
+        _step(
+            4,
+            f"five days of changes: {by_hand} --phase changes",
+        )
         _generate(home, scale, "changes", ends)
         _step(5, f"land the changes: lake ingest {SOURCE}")
         second = _land(project, tables)
@@ -114,7 +121,9 @@ def main() -> int:
     out.print(_sources_grid(first, second, rows))
     out.print(_marts_grid(built, rebuilt, marts))
     failed = [*built.failed, *rebuilt.failed, *fresh.failed, *docs.failed]
-    out.print(f"tests passed: {built.passed} after the snapshot, {rebuilt.passed} after the changes; failed: {len(failed)}")
+    out.print(
+        f"tests passed: {built.passed} after the snapshot, {rebuilt.passed} after the changes; failed: {len(failed)}"
+    )
     for name in failed:
         out.print(f"[red]failed[/] {name}")
     minutes, seconds = divmod(time.monotonic() - started, 60)
@@ -123,7 +132,7 @@ def main() -> int:
         "where to look next:\n"
         "  source .venv/bin/activate\n"
         f"  lake status {SOURCE}                      what is landed, and what became of each event\n"
-        "  lake sql \"select * from lakehouse_sales.fct_sales where sale_id = 200\"\n"
+        '  lake sql "select * from lakehouse_sales.fct_sales where sale_id = 200"\n'
         "  dbt docs serve                          the documentation: sources, models, columns, lineage, exposures\n"
         "  docs/guide.md                           how to add a source and a mart"
     )
@@ -175,7 +184,11 @@ def _dbt(arguments: Sequence[str]) -> Built:
 
         def follow(event: Any) -> None:
             total = getattr(event.data, "total", 0) or getattr(event.data, "num_models", 0)
-            if event.info.name in ("LogModelResult", "LogTestResult", "LogSeedResult", "LogSnapshotResult", "LogFreshnessResult") and total:
+            if (
+                event.info.name
+                in ("LogModelResult", "LogTestResult", "LogSeedResult", "LogSnapshotResult", "LogFreshnessResult")
+                and total
+            ):
                 progress.update(bar, total=total, advance=1)
 
         result: dbtRunnerResult = dbtRunner(callbacks=[follow]).invoke(["--quiet", *arguments])
@@ -188,13 +201,19 @@ def _dbt(arguments: Sequence[str]) -> Built:
     return Built(
         seconds={node.node.name: node.execution_time for node in nodes if getattr(node, "node", None)},
         passed=sum(str(node.status) == "pass" for node in tests),
-        failed=[f"{node.node.name}: {node.message}" for node in nodes if str(node.status) in bad and getattr(node, "node", None)],
+        failed=[
+            f"{node.node.name}: {node.message}"
+            for node in nodes
+            if str(node.status) in bad and getattr(node, "node", None)
+        ],
     )
 
 
 @contextmanager
 def _bar(title: str) -> Iterator[tuple[Progress, Any]]:
-    with Progress(TextColumn("{task.description:<16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=out) as progress:
+    with Progress(
+        TextColumn("{task.description:<16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=out
+    ) as progress:
         yield progress, progress.add_task(title, total=None)
 
 
@@ -207,8 +226,13 @@ def _mart_rows(project: Project) -> dict[str, int]:
     """Rows of each mart, by the relations of dbt's manifest."""
     spark = open_session(project)
     manifest = json.loads((ROOT / "target" / "manifest.json").read_text(encoding="utf-8"))
-    marts = [node for node in manifest["nodes"].values() if node["resource_type"] == "model" and node["fqn"][1] == "marts"]
-    return {node["name"]: spark.table(f"{node['schema']}.{node['alias']}").count() for node in sorted(marts, key=lambda node: str(node["name"]))}
+    marts = [
+        node for node in manifest["nodes"].values() if node["resource_type"] == "model" and node["fqn"][1] == "marts"
+    ]
+    return {
+        node["name"]: spark.table(f"{node['schema']}.{node['alias']}").count()
+        for node in sorted(marts, key=lambda node: str(node["name"]))
+    }
 
 
 def _sources_grid(first: Sequence[Landed], second: Sequence[Landed], rows: dict[str, int]) -> Grid:
@@ -217,7 +241,14 @@ def _sources_grid(first: Sequence[Landed], second: Sequence[Landed], rows: dict[
         grid.add_column(name, justify="left" if name == "table" else "right")
     for before, after in zip(first, second, strict=True):
         counts = before.counts + after.counts
-        told = (counts.read, counts.applied, counts.superseded, counts.duplicate, counts.quarantined, rows[before.table.name])
+        told = (
+            counts.read,
+            counts.applied,
+            counts.superseded,
+            counts.duplicate,
+            counts.quarantined,
+            rows[before.table.name],
+        )
         grid.add_row(before.table.name, *(f"{value:,}" for value in told))
     return grid
 

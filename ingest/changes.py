@@ -5,14 +5,14 @@ Every step takes and returns a DataFrame, and none reads or writes anything.
 
 from __future__ import annotations
 
-from pyspark.sql import Column as C
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ingest.declaration import Connector, Table
 
 
-def log_position(connector: Connector) -> C:
+def log_position(connector: Connector) -> Expression:
     """Where in the source's log a change stands, as a text of fixed width that sorts as the log does.
 
     - postgresql: LSN;
@@ -80,14 +80,14 @@ def last_of_each_key(changes: DataFrame, table: Table) -> DataFrame:
     )
 
 
-def is_late(watermark: str) -> C:
+def is_late(watermark: str) -> Expression:
     """Whether a change may be older than, or the same as, what was landed before it.
 
     An event that is delivered again has a new offset: it is known by its log position. Rows of one snapshot share
     theirs; those beyond the watermark are not looked up, as they are many.
     """
     log = F.substring_index("__position", "/", 1)
-    same_place = (log == watermark.split("/")[0]) & ~F.coalesce(F.col("__op") == "r", F.lit(False))
+    same_place = (log == watermark.split("/", maxsplit=1)[0]) & ~F.coalesce(F.col("__op") == "r", F.lit(False))
     return (F.col("__position") <= watermark) | same_place
 
 
@@ -111,7 +111,7 @@ def judge_late(late: DataFrame, silver: DataFrame, table: Table) -> DataFrame:
     relevant = held.join(F.broadcast(keys), same_key, "left_semi")
     log = F.substring_index("__position", "/", 1)
     held_log = F.substring_index("_held", "/", 1)
-    # A snapshot may read a row again at the same position (none at all, for incremental ones): the later reading counts.
+    # A snapshot may read a row again at the same position (incremental ones have none): the later reading counts.
     read_again = (F.col("__op") == "r") & (F.col("__position") > F.col("_held"))
     outcome = F.when((log == held_log) & ~F.coalesce(read_again, F.lit(False)), "duplicate").when(
         log < held_log, "superseded"
@@ -147,5 +147,5 @@ def with_line(changes: DataFrame, origins: DataFrame) -> DataFrame:
     )
 
 
-def _number(name: str, width: int) -> C:
+def _number(name: str, width: int) -> Expression:
     return F.lpad(F.lower(F.hex(F.coalesce(F.col(name).cast("bigint"), F.lit(0)))), width, "0")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Optional
 
 import typer
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from rich.console import Console
@@ -43,15 +44,15 @@ out = Console()
 err = Console(stderr=True)
 
 SourceName = Annotated[str, typer.Argument(metavar="SOURCE", help="A dbt source with config.meta.ingest.")]
-ProjectDir = Annotated[Optional[Path], typer.Option("--project-dir", help="The dbt project; by default this folder.")]  # noqa: UP045
+ProjectDir = Annotated[Optional[Path], typer.Option("--project-dir", help="The dbt project; by default this folder.")]
 ProfilesDir = Annotated[
-    Optional[Path],  # noqa: UP045
+    Optional[Path],
     typer.Option("--profiles-dir", help="Folder of profiles.yml and connections.yml; by default where dbt looks."),
 ]
-Target = Annotated[Optional[str], typer.Option("--target", "-t", help="The target of profiles.yml.")]  # noqa: UP045
+Target = Annotated[Optional[str], typer.Option("--target", "-t", help="The target of profiles.yml.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the whole of an unexpected error.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.")]
-Tables = Annotated[Optional[str], typer.Option("--tables", help="Only these tables, separated by commas.")]  # noqa: UP045
+Tables = Annotated[Optional[str], typer.Option("--tables", help="Only these tables, separated by commas.")]
 
 
 @contextmanager
@@ -67,7 +68,7 @@ def told_plainly(debug: bool = False) -> Iterator[None]:
             raise
         err.print(f"[bold red]error[/] {escape(error.message)}")
         raise typer.Exit(1) from error
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         if debug:
             raise
         err.print(f"[bold red]error[/] {escape(first_line(str(error)))}")
@@ -79,9 +80,9 @@ def generate(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help=f"One of: {', '.join(datasets.DATASETS)}.")],
     to: Annotated[Path, typer.Option("--out", help="Folder to write bronze/, oracle/ and manifest.json to.")],
     scale: Annotated[float, typer.Option(help="1 is the original size.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="The same seed and scale give the same bytes.")] = 1,
-    form: Annotated[str, typer.Option(help=f"How Debezium writes the events: {', '.join(datasets.FORMS)}.")] = "avro",
-    phase: Annotated[str, typer.Option(help="The snapshot, the changes after it, or all of it.")] = "all",
+    seed: Annotated[int, typer.Option(help="The same seed and scale give the same bytes.")] = 42,
+    form: Annotated[datasets.Form, typer.Option(help="How Debezium writes the events.")] = "avro",
+    phase: Annotated[datasets.Phase, typer.Option(help="The snapshot, the changes after it, or all of it.")] = "all",
     ends: Annotated[
         Optional[datetime],
         typer.Option(formats=["%Y-%m-%d"], help="Day of the last change; by default one in 2023."),
@@ -89,9 +90,16 @@ def generate(
     debug: Debug = False,
 ) -> None:
     """Write an example database and its change events, as Debezium and a Kafka Connect sink would."""
-    with told_plainly(debug), Progress(
-        TextColumn("{task.description:<24}"), BarColumn(), TextColumn("{task.completed:,.0f}/{task.total:,.0f}"), TimeElapsedColumn(), console=err
-    ) as progress:
+    with (
+        told_plainly(debug),
+        Progress(
+            TextColumn("{task.description:<24}"),
+            BarColumn(),
+            TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+            TimeElapsedColumn(),
+            console=err,
+        ) as progress,
+    ):
         bars: dict[str, Any] = {}
 
         def show(step: str, done: int, total: int) -> None:
@@ -99,7 +107,16 @@ def generate(
                 bars[step] = progress.add_task(step, total=total)
             progress.update(bars[step], completed=done, total=total)
 
-        summary = datasets.generate(dataset, to, scale=scale, seed=seed, form=form, phase=phase, ends=ends.date() if ends else None, progress=show)  # type: ignore[arg-type]
+        summary = datasets.generate(
+            dataset,
+            to,
+            scale=scale,
+            seed=seed,
+            form=form,
+            phase=phase,
+            ends=ends.date() if ends else None,
+            progress=show,
+        )
     out.print(
         f"{summary.records:,} events in {summary.files} files below {to} "
         f"({summary.late:,} late, {summary.repeated:,} repeated)"
@@ -138,7 +155,12 @@ def ingest(
 
 def land_with_progress(project: Project, tables: Sequence[Table], *, workers: int = 4) -> list[Landed]:
     """`land`, with a bar per table on standard error."""
-    columns = (TextColumn("{task.description:<16}"), BarColumn(bar_width=24), TextColumn("{task.fields[stage]:<30}"), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description:<16}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[stage]:<30}"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=err) as progress:
         starting = progress.add_task("Spark", total=1, stage="starting")
         spark = open_session(project)
@@ -194,7 +216,7 @@ def check(
 
 @app.command()
 def status(
-    source: Annotated[Optional[str], typer.Argument(metavar="SOURCE", help="By default every source.")] = None,  # noqa: UP045
+    source: Annotated[Optional[str], typer.Argument(metavar="SOURCE", help="By default every source.")] = None,
     as_json: AsJson = False,
     project_dir: ProjectDir = None,
     profiles_dir: ProfilesDir = None,
@@ -211,8 +233,19 @@ def status(
         print(json.dumps(rows, indent=2))
     else:
         grid = Grid()
-        for name in ("table", "last commit", "live", "deleted", "files", "waiting", *Counts.__dataclass_fields__, "state"):
-            grid.add_column(name, justify="left" if name in ("table", "last commit", "state") else "right", overflow="fold")
+        for name in (
+            "table",
+            "last commit",
+            "live",
+            "deleted",
+            "files",
+            "waiting",
+            *Counts.__dataclass_fields__,
+            "state",
+        ):
+            grid.add_column(
+                name, justify="left" if name in ("table", "last commit", "state") else "right", overflow="fold"
+            )
         for row in rows:
             counts = [f"{value:,}" for value in row["totals"].values()]
             grid.add_row(
@@ -351,7 +384,9 @@ def _status(silver: SilverTable) -> dict[str, Any]:
         position = FilesPosition.from_text(state.position, root) if state else FilesPosition()
         row["landed_files"], row["waiting_files"] = len(position.files), len(position.pending(listed))
         if state:
-            counted = {item["__deleted"]: item["count"] for item in silver.read().groupBy("__deleted").count().collect()}
+            counted = {
+                item["__deleted"]: item["count"] for item in silver.read().groupBy("__deleted").count().collect()
+            }
             row |= {
                 "last_commit": state.instant,
                 "live_rows": counted.get("false", 0),
@@ -377,5 +412,3 @@ def _landed_json(landed: Landed) -> dict[str, Any]:
         "seconds": round(landed.seconds, 3),
         "error": landed.error.message if landed.error else None,
     }
-
-

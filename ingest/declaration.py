@@ -1,4 +1,4 @@
-"""Reads and checks the declarations of source systems: dbt `sources` files whose `config.meta.ingest` says how to land them.
+"""Reads and checks the declarations of source systems: dbt `sources` files with `config.meta.ingest`.
 
 dbt reads the same files; no table, key, column or topic is written down twice. The keys are described in
 docs/declarations.md. A wrong declaration is refused before anything starts.
@@ -145,21 +145,29 @@ def load_sources(project: Project) -> dict[str, Source]:
         shown = path.relative_to(project.root)
         name = _text(raw, "name", where=f"{shown}: sources")
         defaults = _ingest_meta(raw, where=f"{shown}: source {name}")
-        tables = raw.get("tables") or []
+        tables = _entries(raw, "tables", where=f"{shown}: source {name}")
         own = [table for table in tables if _ingest_meta(table, where=f"{shown}: source {name}")]
         if not defaults and not own:
             continue
         if name in sources:
             raise DeclarationError(
-                f"source '{name}' is declared twice", where=str(shown), expected=f"once; the first is in {sources[name].file}"
+                f"source '{name}' is declared twice",
+                where=str(shown),
+                expected=f"once; the first is in {sources[name].file}",
             )
         rendered = project.renderer.render(raw, where=f"{shown}: {name}")
         schema = str(rendered.get("schema") or name)
         defaults = _ingest_meta(rendered, where=f"{shown}: source {name}")
+        declared = tuple(
+            _table(project, shown, name, schema, defaults, table) for table in rendered.get("tables") or []
+        )
+        for table in declared:
+            if [other.name for other in declared].count(table.name) > 1:
+                raise DeclarationError(f"table '{table.name}' is declared twice", where=table.where, expected="once")
         sources[name] = Source(
             name=name,
             schema=_identifier(schema, where=f"{shown}: {name}.schema"),
-            tables=tuple(_table(project, shown, name, schema, defaults, table) for table in rendered.get("tables") or []),
+            tables=declared,
             file=shown,
         )
     return sources
@@ -211,7 +219,7 @@ def _source_entries(project: Project) -> Iterator[tuple[Path, Yaml]]:
     for directory in project.model_paths:
         folder = project.root / directory
         for path in sorted([*folder.rglob("*.yml"), *folder.rglob("*.yaml")]):
-            for entry in read_yaml(path).get("sources") or []:
+            for entry in _entries(read_yaml(path), "sources", where=str(path.relative_to(project.root))):
                 yield path, entry
 
 
@@ -267,8 +275,17 @@ def _column(raw: Yaml, *, where: str) -> Column:
     return Column(name, parse_data_type(_text(raw, "data_type", where=here), where=here), options.semantic_type)
 
 
-def _ingest_meta(raw: Yaml, *, where: str) -> Yaml:
+def _entries(raw: Yaml, key: str, *, where: str) -> list[Any]:
+    entries = raw.get(key) or []
+    if not isinstance(entries, list):
+        raise DeclarationError(f"{key} is {entries!r}", where=where, expected="a list")
+    return entries
+
+
+def _ingest_meta(raw: Any, *, where: str) -> Yaml:
     """`config.meta.ingest`, or dbt's older place, `meta.ingest`."""
+    if not isinstance(raw, dict):
+        raise DeclarationError(f"holds {raw!r}", where=where, expected="a mapping of keys, with a name")
     config = raw.get("config") or {}
     meta = (config.get("meta") if isinstance(config, dict) else None) or raw.get("meta") or {}
     ingest = meta.get("ingest") or {} if isinstance(meta, dict) else {}

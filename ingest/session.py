@@ -65,7 +65,11 @@ def _require_hudi() -> None:
 
 def _session_error(error: Exception, project: Project) -> LakeError:
     text = str(error)
-    if "Another instance of Derby" in text or "XSDB6" in text or "Unable to instantiate" in text and "metastore" in text:
+    if (
+        "Another instance of Derby" in text
+        or "XSDB6" in text
+        or ("Unable to instantiate" in text and "metastore" in text)
+    ):
         return SetupError(
             "the embedded catalog cannot be opened: another process (a dbt or lake command) has it open",
             where=f"target '{project.target_name}'",
@@ -82,5 +86,10 @@ def _session_error(error: Exception, project: Project) -> LakeError:
 def first_line(text: str) -> str:
     """The first line of an error's text that says something, for messages that must stay readable."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    java = [line for line in lines if line.startswith(("org.", "java.", "Caused by:")) and not line.startswith("org.apache.spark.SparkException: Job aborted")]
+    java = [
+        line
+        for line in lines
+        if line.startswith(("org.", "java.", "Caused by:"))
+        and not line.startswith("org.apache.spark.SparkException: Job aborted")
+    ]
     return (java or lines or ["no message"])[0][:500]

@@ -167,12 +167,7 @@ class SilverTable:
         """
         operation = "bulk_insert" if first else "upsert"
         try:
-            (
-                rows.write.format("hudi")
-                .options(**self._options(state, operation))
-                .mode("append")
-                .save(self.path)
-            )
+            (rows.write.format("hudi").options(**self._options(state, operation)).mode("append").save(self.path))
         except (PySparkException, Py4JJavaError) as error:
             raise _write_error(error, where=self.path) from error
 
@@ -249,7 +244,7 @@ class SilverTable:
 
     @property
     def _hadoop(self) -> Any:
-        return self.spark._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
+        return self.spark._jsc.hadoopConfiguration()
 
     def _commits(self) -> Iterator[tuple[Any, str]]:
         """Metadata and instant of each completed commit, newest first."""
@@ -269,7 +264,12 @@ class SilverTable:
 
 def _write_error(error: Exception, *, where: str) -> LakeError:
     text = str(error)
-    if "Permission denied" in text or "Read-only file system" in text or "Mkdirs failed" in text or "AccessDenied" in text:
+    if (
+        "Permission denied" in text
+        or "Read-only file system" in text
+        or "Mkdirs failed" in text
+        or "AccessDenied" in text
+    ):
         return WriteError(
             "the lake cannot be written here",
             where=where,

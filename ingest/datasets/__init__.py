@@ -114,7 +114,13 @@ def generate(
     _check_one_of("phase", phase, get_args(Phase))
     scale = float(scale)
     database = tickit.snapshot(scale, seed)
-    settings: dict[str, Any] = {"dataset": dataset, "seed": seed, "scale": scale, "form": form, "ends": str(ends or LAST_DAY)}
+    settings: dict[str, Any] = {
+        "dataset": dataset,
+        "seed": seed,
+        "scale": scale,
+        "form": form,
+        "ends": str(ends or LAST_DAY),
+    }
     shift_us = ((ends or LAST_DAY) - LAST_DAY).days * 86_400_000_000
     earlier = _earlier_phases(out, settings)
     _write_manifest(out, settings, earlier)  # before any event: a run that breaks off leaves its settings behind
@@ -132,9 +138,7 @@ def generate(
     return Summary(dataset, seed, scale, form, phase, tuple(done))
 
 
-def _write_snapshot(
-    database: Database, shift_us: int, bronze: Bronze, progress: Progress | None
-) -> list[TopicSummary]:
+def _write_snapshot(database: Database, shift_us: int, bronze: Bronze, progress: Progress | None) -> list[TopicSummary]:
     done = []
     for table in tickit.TABLES:
         deliveries = deliver_in_order(read_snapshot(table, database, SNAPSHOT_AT_US + shift_us))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -93,7 +92,7 @@ def write_whole(path: Path, content: bytes | pa.Buffer) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     hidden = path.with_name(f".{path.name}.part")
     hidden.write_bytes(content)
-    os.replace(hidden, path)
+    hidden.replace(path)
 
 
 def _avro(table: Table, records: Sequence[Mapping[str, Any]], name: str) -> bytes:

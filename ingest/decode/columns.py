@@ -6,7 +6,8 @@ A decoded change has, in this order:
 - the metadata columns of its connector (`metadata_columns`), under the names Debezium's unwrap transform gives them;
 - `__deleted`, 'true' or 'false';
 - where it came from: `ORIGIN`;
-- `_problem`: why it cannot be applied, or null, and `_raw`: then what was read; `_ignored`: true where it means no change.
+- `_problem`: why it cannot be applied, or null; `_raw`: in that case what was read;
+- `_ignored`: true where it means no change.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ingest.declaration import Connector, SemanticType, Table
 
 @dataclass(frozen=True)
 class MetadataColumn:
-    """A metadata column of silver: its name and type, its field in the envelope, and the names unwrap may give it."""
+    """A metadata column of silver: name, type, its field in the envelope, and other names unwrap may give it."""
 
     name: str
     data_type: T.DataType
@@ -67,7 +68,7 @@ DEFAULT_TIMESTAMP: Mapping[Connector, SemanticType] = {
     "mysql": "io.debezium.time.Timestamp",
     "sqlserver": "io.debezium.time.Timestamp",
 }
-# `_partition`, `_start_offset` and `_order` are the parts of the offset: partition, first offset of the file, order in it.
+# `_partition`, `_start_offset` and `_order` are the parts of the offset: partition, the file's first offset, order in it.
 ORIGIN = ("_partition", "_start_offset", "_order", "_file")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import Column as C
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -29,9 +29,9 @@ _ROW_OPS = ("c", "u", "d", "r")
 
 @dataclass(frozen=True)
 class Field:
-    """A value as it stands in an event: an expression, its type, and Debezium's semantic type where a schema names it."""
+    """A value as it stands in an event: expression, type, and Debezium's semantic type where a schema names it."""
 
-    value: C
+    value: Expression
     data_type: T.DataType
     semantic_type: str | None = None
 
@@ -62,9 +62,8 @@ def decode_json(lines: DataFrame, table: Table) -> DataFrame:
     corrupt = T.StructField("_corrupt", T.StringType())
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
     # A JSON text cannot hold an unescaped quote, so these patterns match keys only.
-    payload = F.when(F.col("value").rlike(r'^\s*\{\s*"schema"\s*:'), F.get_json_object("value", "$.payload")).otherwise(
-        F.col("value")
-    )
+    is_wrapped = F.col("value").rlike(r'^\s*\{\s*"schema"\s*:') & F.col("value").rlike(r'"payload"\s*:')
+    payload = F.when(is_wrapped, F.get_json_object("value", "$.payload")).otherwise(F.col("value"))
     is_envelope = (
         F.col("_json").rlike(r'"op"\s*:')
         & F.col("_json").rlike(r'"(after|before)"\s*:')
@@ -86,7 +85,7 @@ def decode_json(lines: DataFrame, table: Table) -> DataFrame:
     op = F.when(F.col("_is_envelope"), F.col("_envelope.op")).otherwise(F.col("_flat.__op"))
     image = F.when(op == "d", F.col("_envelope.before")).otherwise(F.col("_envelope.after"))
 
-    def either(in_envelope: C, in_flat: C) -> Field:
+    def either(in_envelope: Expression, in_flat: Expression) -> Field:
         return Field(F.when(F.col("_is_envelope"), in_envelope).otherwise(in_flat), T.StringType())
 
     fields = {name: either(image.getField(name), F.col(f"_flat.`{name}`")) for name in columns}
@@ -96,7 +95,9 @@ def decode_json(lines: DataFrame, table: Table) -> DataFrame:
     fields["__deleted"] = either((op == "d").cast("string"), F.col("_flat.__deleted"))
     empty = F.col("_json").isNull() | F.col("_json").isin("", "null")
     problem = F.when(
-        F.coalesce(F.col("_flat._corrupt"), F.col("_envelope._corrupt")).isNotNull() | ~F.col("_json").startswith("{"),
+        F.coalesce(F.col("_flat._corrupt"), F.col("_envelope._corrupt")).isNotNull()
+        | ~F.col("_json").startswith("{")
+        | _has_more_than_an_object(F.col("value")),
         F.lit("not a JSON object"),
     ).when(F.col("_is_envelope") & op.isin(*_ROW_OPS) & image.isNull(), F.lit("the envelope has no row image"))
     return _typed(parsed, table, fields, raw=F.col("value").cast("binary"), ignored=empty, problem=problem)
@@ -143,15 +144,36 @@ def decode_rows(rows: DataFrame, table: Table, semantic_types: Mapping[str, str]
         fields[declared.name] = Field(found.value, found.data_type, semantic_types.get(declared.name))
     for column in metadata_columns(table.options.connector):
         fields[column.name] = metadata_field(column)
-    deleted = Field((op == "d").cast("string"), T.StringType()) if is_envelope else _first_of(event, ("__deleted",), "event")
+    deleted = (
+        Field((op == "d").cast("string"), T.StringType()) if is_envelope else _first_of(event, ("__deleted",), "event")
+    )
     fields["__deleted"] = deleted
     return _typed(
-        rows, table, fields, raw=F.to_json("event").cast("binary"), ignored=F.lit(False), problem=F.lit(None).cast("string")
+        rows,
+        table,
+        fields,
+        raw=F.to_json("event").cast("binary"),
+        ignored=F.lit(False),
+        problem=F.lit(None).cast("string"),
     )
 
 
+def _has_more_than_an_object(text: Expression) -> Expression:
+    """Whether something follows the object: `from_json` reads the first value of a text and drops the rest."""
+    # Behind a closing brace a comma, another bracket or the end must come; the exact answer costs a second parse.
+    suspicious = text.rlike(r"\}\s*([^\s,}\]]|,\s*\{)")
+    alone = F.json_array_length(F.concat(F.lit("["), text, F.lit("]"))) == 1
+    return ~text.rlike(r"\}\s*$") | (suspicious & ~F.coalesce(alone, F.lit(False)))
+
+
 def _typed(
-    events: DataFrame, table: Table, fields: Mapping[str, Field], *, raw: C, ignored: C, problem: C
+    events: DataFrame,
+    table: Table,
+    fields: Mapping[str, Field],
+    *,
+    raw: Expression,
+    ignored: Expression,
+    problem: Expression,
 ) -> DataFrame:
     """The decoded changes: every field cast to its type, with the first thing that is wrong as `_problem`."""
     metadata = metadata_columns(table.options.connector)
@@ -175,16 +197,18 @@ def _typed(
     for name in table.key:
         problems.append(F.when(F.col(f"`{name}`").isNull(), F.lit(f"key column {name} is null")))
     problems.append(_position_problem(table))
+    # PostgreSQL fills the columns of a deleted row with values that were never there (replica identity default).
+    filler = is_deleted & F.lit(table.options.connector == "postgresql")
     for name, data_type in wanted.items():
-        # PostgreSQL fills the columns of a deleted row with values that were never there (replica identity default).
         lossy = ~_is_exact(F.col(f"`{name}`"), typed[name], fields[name].data_type, data_type)
+        if name in declared and name not in table.key:
+            lossy = lossy & ~filler
         shown = F.concat(
             F.lit(f"column {name}: "),
             F.substring(F.col(f"`{name}`").cast("string"), 1, 100),
             F.lit(f" is not exactly a {data_type.simpleString()}"),
         )
         problems.append(F.when(lossy, shown))
-    filler = is_deleted & F.lit(table.options.connector == "postgresql")
     problem_found = F.when(~F.coalesce(F.col("_empty"), F.lit(False)), F.coalesce(*problems))
     return untyped.select(
         *(
@@ -204,7 +228,7 @@ def _typed(
     )
 
 
-def _op_problem() -> C:
+def _op_problem() -> Expression:
     op = F.col("__op")
     return F.when(
         op.isNotNull() & ~op.isin(*_ROW_OPS, "m"),
@@ -212,7 +236,7 @@ def _op_problem() -> C:
     )
 
 
-def _position_problem(table: Table) -> C:
+def _position_problem(table: Table) -> Expression:
     """A streamed change without its log position cannot be ordered; rows read by a snapshot may have none."""
     columns = POSITION_COLUMNS[table.options.connector]
     absent = F.lit(False)
@@ -225,7 +249,7 @@ def _position_problem(table: Table) -> C:
     )
 
 
-def _cast(value: C, field: Field, data_type: T.DataType, column: Column | None, table: Table) -> C:
+def _cast(value: Expression, field: Field, data_type: T.DataType, column: Column | None, table: Table) -> Expression:
     """The value as the wanted type; null where it cannot be."""
     semantic_type = (column.semantic_type if column else None) or field.semantic_type
     if isinstance(data_type, T.TimestampType):
@@ -243,12 +267,13 @@ def _cast(value: C, field: Field, data_type: T.DataType, column: Column | None, 
     return value.cast(data_type)
 
 
-def _timestamp(value: C, found: T.DataType, semantic_type: SemanticType | str) -> C:
-    def epoch(number: C) -> C:
+def _timestamp(value: Expression, found: T.DataType, semantic_type: SemanticType | str) -> Expression:
+    def epoch(number: Expression) -> Expression:
         if semantic_type == "io.debezium.time.MicroTimestamp":
             return F.timestamp_micros(number)
         if semantic_type == "io.debezium.time.NanoTimestamp":
-            return F.timestamp_micros(F.expr("0").cast("bigint") + F.floor(number / 1000))
+            # As decimals: nanoseconds since 1970 have more digits than a double holds.
+            return F.timestamp_micros(F.floor(number.cast("decimal(20,0)") / 1000).cast("bigint"))
         return F.timestamp_millis(number)
 
     if isinstance(found, T.LongType | T.IntegerType):
@@ -258,16 +283,22 @@ def _timestamp(value: C, found: T.DataType, semantic_type: SemanticType | str) -
     return value.cast("timestamp")
 
 
-def _is_exact(value: C, typed: C, found: T.DataType, wanted: T.DataType) -> C:
+def _is_exact(value: Expression, typed: Expression, found: T.DataType, wanted: T.DataType) -> Expression:
     """True where nothing was lost on the way to the wanted type; nulls are exact."""
     if found == wanted or isinstance(wanted, T.StringType):
         return F.lit(True)
     both = value.isNull() | typed.isNotNull()
-    if isinstance(wanted, T.NumericType) and not isinstance(wanted, T.FractionalType | T.DecimalType) or isinstance(
+    if (isinstance(wanted, T.NumericType) and not isinstance(wanted, T.FractionalType | T.DecimalType)) or isinstance(
         wanted, T.DecimalType
     ):
         # 4.9 as an integer and 1.239 as a decimal(8,2) are cast without complaint: compare what came of it.
-        return both & F.coalesce(value.cast("double") == typed.cast("double"), value.isNull() & typed.isNull())
+        exact = both & F.coalesce(value.cast("double") == typed.cast("double"), value.isNull() & typed.isNull())
+        if isinstance(found, T.StringType):
+            # A text may have more digits than a double: none may stand behind the scale, but zeros.
+            scale = wanted.scale if isinstance(wanted, T.DecimalType) else 0
+            fits = value.rlike(rf"^\s*[+-]?\d*(\.\d{{0,{scale}}}0*)?\s*$") | value.rlike("[eE]")
+            return exact & F.coalesce(fits, F.lit(True))
+        return exact
     return both
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import Column as C
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest.declaration import Table
 from ingest.decode.debezium import decode_json, decode_rows
+from ingest.session import first_line
 from ingest.sources.files import EventFile
 
 _SYNC_BYTES = 16
@@ -38,7 +40,7 @@ class Decoded:
 
 
 def decode_files(spark: SparkSession, table: Table, files: Sequence[EventFile]) -> Decoded:
-    """The decoded changes of some files of one table. Reads the headers of Avro files; the rows are read by an action."""
+    """The decoded changes of some files of a table. Reads the headers of Avro files; rows are read by an action."""
     text = [file for file in files if file.encoding == "json"]
     by_schema: dict[str, list[EventFile]] = {}
     held_back = []
@@ -51,10 +53,10 @@ def decode_files(spark: SparkSession, table: Table, files: Sequence[EventFile]) 
                 by_schema.setdefault(schema, []).append(file)
     parts = []
     if text:
-        lines = spark.read.text([file.path for file in text])
+        lines = spark.read.text(_literal(text))
         parts.append(decode_json(lines.select("value", *_origin()), table))
     for schema, group in by_schema.items():
-        records = spark.read.format("avro").option("avroSchema", schema).load([file.path for file in group])
+        records = spark.read.format("avro").option("avroSchema", schema).load(_literal(group))
         event = F.struct(*(F.col(f"`{name}`") for name in records.columns)).alias("event")
         parts.append(decode_rows(records.select(event, *_origin()), table, semantic_types(schema)))
     left_out = {item.file for item in held_back}
@@ -73,7 +75,7 @@ def probe_avro(spark: SparkSession, file: EventFile) -> tuple[str, str]:
     "Object Container Files"); this looks for it.
     """
     jvm: Any = spark._jvm
-    hadoop = spark._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
+    hadoop = spark._jsc.hadoopConfiguration()
     path = jvm.org.apache.hadoop.fs.Path(file.path)
     try:
         reader = jvm.org.apache.avro.file.DataFileReader(
@@ -81,6 +83,7 @@ def probe_avro(spark: SparkSession, file: EventFile) -> tuple[str, str]:
         )
         try:
             schema = str(reader.getSchema().toString())
+            kind = str(reader.getSchema().getType().getName())
             first_block = int(reader.previousSync())
         finally:
             reader.close()
@@ -93,10 +96,31 @@ def probe_avro(spark: SparkSession, file: EventFile) -> tuple[str, str]:
         finally:
             stream.close()
     except Py4JJavaError as error:
-        return "", f"not an Avro object file: {error.java_exception.getMessage()}"
+        told = error.java_exception.getMessage() or error.java_exception.getClass().getSimpleName()
+        return "", f"not an Avro object file: {told}"
+    if kind != "record":
+        return "", f"not a file of change events: it holds values of type {kind}"
     if ending != marker:
         return schema, f"truncated: its {file.size} bytes do not end with the file's sync marker"
     return schema, ""
+
+
+def unreadable_avro(spark: SparkSession, files: Sequence[EventFile]) -> tuple[HeldBack, ...]:
+    """Those of the files that have a block that cannot be read. Reads every file to its end, one by one."""
+    broken = []
+    for file in files:
+        if file.encoding == "avro":
+            rows = spark.read.format("avro").load(_literal([file]))
+            try:
+                rows.agg(*(F.max(F.col(f"`{name}`").isNull()) for name in rows.columns)).collect()
+            except Py4JJavaError as error:
+                broken.append(HeldBack(file, f"corrupt: {first_line(str(error))}"))
+    return tuple(broken)
+
+
+def _literal(files: Iterable[EventFile]) -> list[str]:
+    """The files' paths for Spark's readers, which take a path for a pattern."""
+    return [re.sub(r"([\\\[\]{}*?])", r"\\\1", file.path) for file in files]
 
 
 def semantic_types(schema: str) -> dict[str, str]:
@@ -133,7 +157,7 @@ def _records(avro_type: Any) -> Iterator[dict[str, Any]]:
                 yield from _records(field["type"])
 
 
-def _origin() -> list[C]:
+def _origin() -> list[Expression]:
     """The columns of `ORIGIN`, from the file a row was read from.
 
     `_order` grows within a file: Spark numbers the rows of a scan by task, and gives a file's splits to tasks in order.

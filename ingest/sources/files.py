@@ -133,6 +133,6 @@ class TopicFolder:
                 action="check `topic` in the declaration and `path` of the connection, and that the sink has written",
             ) from error
         path = spark._jvm.org.apache.hadoop.fs.Path(self.path)  # type: ignore[union-attr]
-        system = path.getFileSystem(spark._jsc.hadoopConfiguration())  # type: ignore[attr-defined]
+        system = path.getFileSystem(spark._jsc.hadoopConfiguration())
         root = str(system.makeQualified(path).toString())
         return root, [EventFile(row.path, row.length, row.modified_ms) for row in listing.collect()]

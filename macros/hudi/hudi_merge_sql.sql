@@ -11,8 +11,9 @@
         {%- for column in key %}
             {{ 'and ' if not loop.first }}target.{{ adapter.quote(column) }} = difference.{{ adapter.quote(column) }}
         {%- endfor %}
+    {#- Hudi 1.2 tries the update clauses first, whatever their order: without its condition the update would win -#}
     when matched and difference.is_to_be_removed then delete
-    when matched then update set
+    when matched and not difference.is_to_be_removed then update set
     {%- for column in quoted %}
         {{ column }} = difference.{{ column }}{{ ',' if not loop.last }}
     {%- endfor %}

@@ -23,7 +23,7 @@ final as (
         -- booleans
         is_holiday,
         is_weekend,
-        not (is_holiday or is_weekend) as is_working_day,
+        not is_holiday and not is_weekend as is_working_day,
 
         -- dates
         calendar_date

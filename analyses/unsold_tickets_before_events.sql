@@ -1,0 +1,27 @@
+-- How much of what is listed gets sold, by price band and by how long before its event an offer is made.
+with listings as (
+    select * from {{ ref('fct_listings') }}
+),
+
+banded as (
+    select
+        price_band,
+        quantity_listed,
+        quantity_sold,
+        case
+            when days_from_listing_to_event < 7 then 'less than a week'
+            when days_from_listing_to_event < 28 then 'one to four weeks'
+            else 'four weeks or more'
+        end as time_before_event
+    from listings
+)
+
+select
+    price_band,
+    time_before_event,
+    sum(quantity_listed) as quantity_listed,
+    sum(quantity_sold) as quantity_sold,
+    round(sum(quantity_sold) / sum(quantity_listed) * 100, 1) as sold_prcnt
+from banded
+group by price_band, time_before_event
+order by price_band asc, time_before_event asc

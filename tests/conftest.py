@@ -1,0 +1,177 @@
+"""One Spark session for the whole run, and small dbt projects to land into it."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from ingest import quarantine
+from ingest.declaration import Source, load_source
+from ingest.project import Project
+from ingest.runner import Landed, land
+from ingest.session import open_session
+from ingest.silver import SilverTable, State
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+Event = Mapping[str, Any]
+Row = dict[str, Any]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Registers the marks of this project."""
+    config.addinivalue_line("markers", "spark: needs a Spark session")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The embedded session of the repository's own profile, with a lake of its own."""
+    before = Path.cwd()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("LAKE_TARGET", "LAKE_SCHEMA", "DBT_PROFILES_DIR", "DBT_PROJECT_DIR", "SPARK_HOME"):
+            patch.delenv(name, raising=False)
+        patch.setenv("LAKE_HOME", str(tmp_path_factory.mktemp("lake")))
+        session = open_session(Project.load(REPOSITORY))
+        yield session
+        session.stop()
+        os.chdir(before)
+    gateway = SparkContext._gateway
+    assert gateway is not None
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # the Java process of this session ends with its standard input
+    gateway.proc.wait(timeout=60)
+    SparkContext._gateway = SparkContext._jvm = None
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of captured and example data beside the repository."""
+    path = REPOSITORY.parent / "shared" / "data"
+    if not path.is_dir():
+        pytest.skip("../shared/data is absent: what is tested on captured files cannot run here")
+    return path
+
+
+@dataclass(frozen=True)
+class DbtProject:
+    """A dbt project of one source, with event files of its own and a schema that no other test uses."""
+
+    root: Path
+    bronze: Path
+    source_name: str
+    schema: str
+
+    def declare(self, source: Mapping[str, Any]) -> None:
+        """Writes the source's declaration anew; its name and schema are this project's."""
+        entry = {**source, "name": self.source_name, "schema": self.schema}
+        self.write_models(yaml.safe_dump({"version": 2, "sources": [entry]}, sort_keys=False))
+
+    def write_models(self, text: str, name: str = "_sources.yml") -> None:
+        """Writes a file of the models folder as it stands."""
+        (self.root / "models" / name).write_text(text, encoding="utf-8")
+
+    def source(self) -> Source:
+        """The declaration, as `lake` reads it."""
+        return load_source(Project.load(self.root), self.source_name)
+
+    def deliver(self, topic: str, offset: int, content: Sequence[Event | str] | bytes, suffix: str = "json") -> Path:
+        """Puts a file into a topic's folder, named as a sink names it: events, lines of text, or bytes."""
+        path = self.bronze / topic / f"{topic}+0+{offset:010d}.{suffix}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not isinstance(content, bytes):
+            lines = (item if isinstance(item, str) else json.dumps(item) for item in content)
+            content = "".join(f"{line}\n" for line in lines).encode()
+        path.write_bytes(content)
+        return path
+
+    def land(self, spark: SparkSession, *tables: str) -> dict[str, Landed]:
+        """Lands what is pending of some tables, or of all; by name."""
+        return {landed.table.name: landed for landed in land(spark, self.source().choose(list(tables)))}
+
+    def land_well(self, spark: SparkSession, *tables: str) -> dict[str, Landed]:
+        """`land`, where every table must be well."""
+        results = self.land(spark, *tables)
+        assert not {name: landed.error.message for name, landed in results.items() if landed.error}
+        return results
+
+    def silver(self, spark: SparkSession, table: str) -> SilverTable:
+        """The silver table of that name."""
+        return SilverTable.of(spark, self.source().choose([table])[0])
+
+    def state(self, spark: SparkSession, table: str) -> State:
+        """What the table's last commit says."""
+        state = self.silver(spark, table).state()
+        assert state is not None
+        return state
+
+    def rows(self, spark: SparkSession, table: str, *columns: str, live: bool = True) -> list[Row]:
+        """Rows of the silver table, as its catalog entry gives them: the live ones, or tombstones too; by key."""
+        declared = self.source().choose([table])[0]
+        found = spark.table(declared.relation)
+        chosen = columns or tuple(column.name for column in declared.columns)
+        if live:
+            found = found.where("__deleted = 'false'")
+        return [row.asDict() for row in found.orderBy(*declared.key).select(*chosen).collect()]
+
+    def quarantined(self, spark: SparkSession) -> list[Row]:
+        """The source's quarantine, by file and line."""
+        events = quarantine.events(spark, self.source())
+        return [] if events is None else [row.asDict() for row in events.orderBy("file", "line").collect()]
+
+
+MakeProject = Callable[..., DbtProject]
+
+
+@pytest.fixture
+def make_project(tmp_path: Path) -> MakeProject:
+    """Makes a dbt project below the test's folder: `make_project(source, name="shop")`."""
+
+    def make(source: Mapping[str, Any] | None = None, *, name: str = "shop") -> DbtProject:
+        schema = f"silver_{uuid.uuid4().hex[:12]}"
+        root = tmp_path / schema
+        project = DbtProject(root, root / "bronze", name, schema)
+        (root / "models").mkdir(parents=True)
+        project.bronze.mkdir()
+        settings = {"name": "tested", "version": "1.0.0", "profile": "lakehouse", "model-paths": ["models"]}
+        (root / "dbt_project.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+        profiles = (REPOSITORY / "profiles" / "profiles.yml").read_text(encoding="utf-8")
+        (root / "profiles.yml").write_text(profiles, encoding="utf-8")
+        connections = {"files": {"type": "files", "path": str(project.bronze)}}
+        (root / "connections.yml").write_text(yaml.safe_dump(connections), encoding="utf-8")
+        if source is not None:
+            project.declare(source)
+        return project
+
+    return make
+
+
+def table_of(
+    name: str, columns: Mapping[str, str], key: Sequence[str], *, connector: str = "postgresql", **options: Any
+) -> dict[str, Any]:
+    """A table's entry of a sources file; its topic is `shop.<name>`."""
+    ingest = {"connection": "files", "connector": connector, "topic": f"shop.{name}", "key": list(key), **options}
+    return {
+        "name": name,
+        "config": {"meta": {"ingest": ingest}},
+        "columns": [{"name": column, "data_type": data_type} for column, data_type in columns.items()],
+    }
+
+
+def unwrapped(op: str, position: Mapping[str, Any], row: Mapping[str, Any]) -> Row:
+    """An event as Debezium's unwrap transform writes it; `position` are its metadata fields of the log."""
+    return {**row, "__op": op, "__db": "shop", **position, "__source_ts_ms": 1_700_000_000_000,
+            "__deleted": "true" if op == "d" else "false"}  # fmt: skip
+
+
+def pg(op: str, lsn: int | None, **row: Any) -> Row:
+    """An unwrapped event of PostgreSQL."""
+    return unwrapped(op, {"__lsn": lsn}, row)

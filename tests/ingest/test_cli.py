@@ -1,0 +1,248 @@
+"""The command `lake` on a project that is not TICKIT: what it prints, as text and as JSON, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import DbtProject, MakeProject, pg, table_of
+from typer.testing import CliRunner, Result
+
+from ingest.cli import app
+
+ZERO = dict.fromkeys(("read", "applied", "superseded", "duplicate", "ignored", "quarantined"), 0)
+
+
+def lake(*arguments: str | Path, code: int = 0) -> Result:
+    """Runs a command in this process; its exit code must be `code`, and nothing may escape from it."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "240"})
+    assert result.exit_code == code, f"{result.output}\n{result.exception!r}"
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    assert "Traceback" not in result.output
+    return result
+
+
+def words(text: str) -> str:
+    """The text without borders and repeated blanks, so that a table's row reads as one line."""
+    return re.sub(r"[ │┃]+", " ", text)
+
+
+def shop() -> dict[str, Any]:
+    lines = table_of("order_line", {"order_id": "int", "line": "int", "amount": "decimal(8,2)"}, ["order_id", "line"])
+    customers = table_of("customer", {"customer_id": "int", "name": "string"}, ["customer_id"], table_type="cow")
+    return {"tables": [lines, customers]}
+
+
+def line(op: str, lsn: int, order: int, number: int, amount: object) -> dict[str, Any]:
+    return pg(op, lsn, order_id=order, line=number, amount=amount)
+
+
+@pytest.fixture
+def project(make_project: MakeProject) -> DbtProject:
+    """A shop with two tables, and a few events of each."""
+    made = make_project(shop())
+    made.deliver("shop.order_line", 0, [line("c", 1, 1, 1, 1.5), line("c", 2, 1, 2, 2.5), line("c", 3, 2, 1, 3.5),
+                                        line("u", 4, 1, 1, 4.5), line("d", 5, 2, 1, 0)])  # fmt: skip
+    made.deliver(
+        "shop.customer", 0, [pg("c", 1, customer_id=1, name="Ann"), pg("c", 2, customer_id=2, name="[b]Bo[/b]")]
+    )
+    return made
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_the_way_of_a_source_from_check_to_sql(project: DbtProject) -> None:
+    here = ("--project-dir", project.root)
+    checked = lake("check", "shop", *here).output
+    assert "2 tables" in checked
+    assert "order_line: shop.order_line, 1 files" in checked
+
+    (before, _) = json.loads(lake("status", "shop", "--json", *here).stdout)
+    assert (before["state"], before["last_commit"], before["waiting_files"]) == ("not landed yet", None, 1)
+
+    landed = {row["table"]: row for row in json.loads(lake("ingest", "shop", "--json", *here).stdout)}
+    expected = {"table": "order_line", "files": 1, "error": None, **ZERO, "read": 5, "applied": 3, "superseded": 2}
+    assert {key: value for key, value in landed["order_line"].items() if key != "seconds"} == expected
+    assert landed["customer"]["applied"] == 2
+
+    again = lake("ingest", "shop", *here)
+    assert words(again.stdout).count("nothing new") == 2
+
+    rows = {row["table"]: row for row in json.loads(lake("status", "shop", "--json", *here).stdout)}
+    assert rows["order_line"] == {
+        "source": "shop",
+        "table": "order_line",
+        "last_commit": rows["order_line"]["last_commit"],
+        "live_rows": 2,
+        "deleted_rows": 1,
+        "landed_files": 1,
+        "waiting_files": 0,
+        "last": {**ZERO, "read": 5, "applied": 3, "superseded": 2},
+        "totals": {**ZERO, "read": 5, "applied": 3, "superseded": 2},
+        "state": "up to date",
+        "error": None,
+    }
+    assert re.fullmatch(r"\d{17}", rows["order_line"]["last_commit"])
+
+    project.deliver("shop.order_line", 5, [line("c", 6, 3, 1, 6.5)])
+    text = words(lake("status", *here).stdout)
+    assert re.search(r"shop\.order_line \d{17} 2 1 1 1 5 3 2 0 0 0 behind", text)
+    assert re.search(r"shop\.customer \d{17} 2 0 1 0 2 2 0 0 0 0 up to date", text)
+
+    text = words(lake("ingest", "shop", "--tables", "order_line", *here).stdout)
+    assert re.search(r"order_line 1 1 1 0 0 0 0 [\d.]+ landed", text)
+    assert "customer" not in text
+
+    live = f"from {project.schema}.order_line where __deleted = 'false'"
+    result = lake("sql", f"select order_id, line, amount {live} order by 1, 2", "--json", *here)
+    assert json.loads(result.stdout) == [
+        {"order_id": 1, "line": 1, "amount": "4.50"},
+        {"order_id": 1, "line": 2, "amount": "2.50"},
+        {"order_id": 3, "line": 1, "amount": "6.50"},
+    ]
+    text = lake("sql", f"select name, null as nothing from {project.schema}.customer order by name", *here).stdout
+    assert "[b]Bo[/b] null" in words(text)
+    limited = lake("sql", f"select * {live}", "--limit", "1", *here)
+    assert "the first 1 rows; more with --limit" in limited.stderr
+    assert "nothing is quarantined" in lake("quarantine", "ls", "shop", *here).stdout
+    assert json.loads(lake("quarantine", "show", "shop", "--json", *here).stdout) == []
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_quarantined_events_are_told_listed_and_shown(project: DbtProject) -> None:
+    here = ("--project-dir", project.root)
+    path = project.deliver("shop.order_line", 5, [line("c", 6, 3, 1, "many"), "no [red]JSON", line("c", 7, 4, 1, 7)])
+    project.deliver("shop.customer", 2, ["none either"])
+    result = lake("ingest", "shop", *here)  # bad events stop nothing
+    assert "see lake quarantine ls shop" in words(result.stderr)
+    assert re.search(r"order_line 2 8 4 2 0 0 2 [\d.]+ landed", words(result.stdout))
+
+    listed = json.loads(lake("quarantine", "ls", "shop", "--json", *here).stdout)
+    reason = "column amount: many is not exactly a decimal(8,2)"
+    assert sorted((row["source_table"], row["reason"], row["events"]) for row in listed) == [
+        ("customer", "not a JSON object", 1),
+        ("order_line", reason, 1),
+        ("order_line", "not a JSON object", 1),
+    ]
+    assert reason in words(lake("quarantine", "ls", "shop", *here).stdout)
+
+    shown = json.loads(lake("quarantine", "show", "shop", "--tables", "order_line", "--json", *here).stdout)
+    assert [(row["line"], row["reason"], row["raw"]) for row in shown] == [
+        (0, reason, json.dumps(line("c", 6, 3, 1, "many"))),
+        (1, "not a JSON object", "no [red]JSON"),
+    ]
+    assert {row["file"].rsplit("/", 1)[-1] for row in shown} == {path.name}
+    assert "no [red]JSON" in words(lake("quarantine", "show", "shop", *here).stdout)
+    assert len(json.loads(lake("quarantine", "show", "shop", "--limit", "1", "--json", *here).stdout)) == 1
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_one_broken_table_fails_the_command_but_not_the_others(project: DbtProject) -> None:
+    here = ("--project-dir", project.root)
+    (project.bronze / "shop.customer").rename(project.root / "away")
+    assert "there is no such folder" in lake("check", "shop", *here, code=1).stderr
+    result = lake("ingest", "shop", *here, code=1)
+    assert "there is no such folder" in result.stderr
+    assert "shop.customer" in result.stderr
+    assert re.search(r"order_line 1 5 3 2 0 0 0 [\d.]+ landed", words(result.stdout))
+    assert re.search(r"customer 0 0 0 0 0 0 0 [\d.]+ failed", words(result.stdout))
+    rows = {row["table"]: row for row in json.loads(lake("status", "--json", *here, code=1).stdout)}
+    assert (rows["order_line"]["state"], rows["customer"]["state"]) == ("up to date", "failed")
+    assert "there is no such folder" in rows["customer"]["error"]
+    failed = {row["table"]: row for row in json.loads(lake("ingest", "shop", "--json", *here, code=1).stdout)}
+    assert failed["order_line"]["error"] is None
+    assert "there is no such folder" in failed["customer"]["error"]
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("select * from no_such_table", "TABLE_OR_VIEW_NOT_FOUND"),
+        ("selec 1", "PARSE_SYNTAX_ERROR"),
+        ("select assert_true(false)", "'false' is not true"),
+        ("select raise_error('deep in a task') from range(10)", "deep in a task"),
+    ],
+)
+def test_a_query_that_fails_is_told_in_one_line(query: str, told: str, project: DbtProject) -> None:
+    result = lake("sql", query, "--project-dir", project.root, code=1)
+    assert told in result.stderr.replace("\n", "")
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["ingest", "stock"], "no source 'stock'"),
+        (["check", "stock"], "one of: shop"),
+        (["status", "stock"], "no source 'stock'"),
+        (["quarantine", "ls", "stock"], "no source 'stock'"),
+        (["ingest", "shop", "--tables", "orders"], "one of: customer, order_line"),
+        (["ingest", "shop", "--target", "prod"], "no target 'prod'"),
+        (["ingest", "shop", "--profiles-dir", "nowhere"], "there is no profiles.yml"),
+    ],
+)
+def test_what_is_not_there_is_exit_code_1_with_what_is(arguments: list[str], told: str, project: DbtProject) -> None:
+    result = lake(*arguments, "--project-dir", project.root, code=1)
+    assert told in result.stderr.replace("\n", " ")
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["ingest"],
+        ["ingest", "shop", "--workers", "0"],
+        ["ingest", "shop", "--tabels", "x"],
+        ["land", "shop"],
+        ["sql"],
+        ["sql", "select 1", "--limit", "0"],
+        ["generate", "tickit"],
+        ["generate", "tickit", "--out", "x", "--ends", "tomorrow"],
+        ["generate", "tickit", "--out", "x", "--form", "xml"],
+        ["generate", "tickit", "--out", "x", "--phase", "some"],
+        ["quarantine", "show"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_that_cannot_be_meant_is_exit_code_2(arguments: list[str]) -> None:
+    assert lake(*arguments, code=2).stderr
+
+
+def test_a_wrong_declaration_is_told_before_spark_starts(project: DbtProject) -> None:
+    source = shop()
+    source["tables"][0]["config"]["meta"]["ingest"]["topics"] = "x"
+    project.declare(source)
+    for command in ("check", "ingest", "status"):
+        told = lake(command, "shop", "--project-dir", project.root, code=1).stderr.replace("\n", "")
+        assert "models/_sources.yml: shop.order_line" in told
+        assert "topics is not a known key" in told
+
+
+def test_generate_writes_a_data_set_and_says_how_much(tmp_path: Path) -> None:
+    out = tmp_path / "data"
+    result = lake("generate", "tickit", "--out", out, "--scale", "0.001", "--seed", "7", "--form", "json")
+    manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
+    files = [path for path in (out / "bronze").rglob("*.json") if path.is_file()]
+    told = " ".join(result.stdout.split())
+    assert f"{manifest['records']:,} events in {len(files)} files below" in told
+    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files) == manifest["records"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["pagila"], "dataset 'pagila'"),
+        (["tickit", "--scale", "0"], "scale"),
+    ],
+)
+def test_generate_refuses_what_it_does_not_know(arguments: list[str], told: str, tmp_path: Path) -> None:
+    result = lake("generate", *arguments, "--out", tmp_path / "data", code=1)
+    assert told in result.stderr.replace("\n", " ")
+    assert not (tmp_path / "data").exists()

@@ -1,0 +1,392 @@
+"""Declarations: a right one says all that ingest needs, a wrong one is refused with the place and what is allowed."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import REPOSITORY, DbtProject, MakeProject, table_of
+from pyspark.sql import types as T
+
+from ingest.declaration import load_source, load_sources, parse_data_type
+from ingest.errors import DeclarationError
+from ingest.project import Project
+
+Entry = dict[str, Any]
+
+
+def shop() -> Entry:
+    """A right declaration."""
+    columns = {"order_id": "bigint", "line": "int", "price": "decimal(8,2)", "tags": "array<string>"}
+    return {"tables": [table_of("order_line", columns, ["order_id", "line"])]}
+
+
+def refused(project: DbtProject) -> DeclarationError:
+    with pytest.raises(DeclarationError) as error:
+        project.source()
+    assert "Traceback" not in error.value.message
+    return error.value
+
+
+def ingest_of(source: Entry) -> Entry:
+    found: Entry = source["tables"][0]["config"]["meta"]["ingest"]
+    return found
+
+
+def column_of(source: Entry, index: int = 0) -> Entry:
+    found: Entry = source["tables"][0]["columns"][index]
+    return found
+
+
+Change = Callable[[Entry], object]
+# What is wrong, and texts that the message must hold: the place, what was found, what is allowed.
+WRONG: dict[str, tuple[Change, tuple[str, ...]]] = {
+    "unknown key": (
+        lambda s: ingest_of(s).update(topics="x"),
+        ("order_line: config.meta.ingest", "topics is not a known key", "'x'"),
+    ),
+    "missing connector": (lambda s: ingest_of(s).pop("connector"), ("connector is missing",)),
+    "unknown connector": (
+        lambda s: ingest_of(s).update(connector="oracle"),
+        ("connector is 'oracle'", "'postgresql', 'mariadb'"),
+    ),
+    "missing topic": (lambda s: ingest_of(s).pop("topic"), ("topic is missing",)),
+    "empty topic": (lambda s: ingest_of(s).update(topic=""), ("topic is ''",)),
+    "empty key": (lambda s: ingest_of(s).update(key=[]), ("key is []",)),
+    "key is a text": (lambda s: ingest_of(s).update(key="order_id"), ("key is 'order_id'",)),
+    "key is no column": (
+        lambda s: ingest_of(s).update(key=["id"]),
+        ("ingest.key", "key names 'id'", "order_id, line, price"),
+    ),
+    "partition is no column": (
+        lambda s: ingest_of(s).update(partition_by=["day"]),
+        ("ingest.partition_by", "'day'", "order_id"),
+    ),
+    "unknown table type": (
+        lambda s: ingest_of(s).update(table_type="iceberg"),
+        ("table_type is 'iceberg'", "'mor' or 'cow'"),
+    ),
+    "unknown table version": (lambda s: ingest_of(s).update(table_version=7), ("table_version is 7", "6, 8 or 9")),
+    "hard deletes": (lambda s: ingest_of(s).update(deletes="hard"), ("deletes is 'hard'", "'soft'")),
+    "no buckets": (lambda s: ingest_of(s).update(buckets=0), ("buckets is 0", "greater than or equal to 1")),
+    "ingest is a list": (
+        lambda s: s["tables"][0]["config"]["meta"].update(ingest=["x"]),
+        ("['x']", "a mapping of keys"),
+    ),
+    "unknown connection": (
+        lambda s: ingest_of(s).update(connection="kafka"),
+        ("ingest.connection", "'kafka'", "connections.yml: files"),
+    ),
+    "unknown type": (
+        lambda s: column_of(s, 1).update(data_type="number"),
+        ("order_line.line", "data_type is 'number'", "bigint"),
+    ),
+    "smallint": (
+        lambda s: column_of(s, 1).update(data_type="smallint"),
+        ("data_type is 'smallint'", "int, integer, bigint"),
+    ),
+    "scale beyond precision": (
+        lambda s: column_of(s, 2).update(data_type="decimal(2,8)"),
+        ("decimal(2,8)", "scale <= precision <= 38"),
+    ),
+    "precision beyond 38": (lambda s: column_of(s, 2).update(data_type="decimal(39,2)"), ("decimal(39,2)", "38")),
+    "array of unknown": (lambda s: column_of(s, 3).update(data_type="array<money>"), ("'money'", "array<...>")),
+    "no data_type": (lambda s: column_of(s, 1).pop("data_type"), ("order_line.line", "data_type is None", "a text")),
+    "unknown semantic type": (
+        lambda s: column_of(s).update(config={"meta": {"ingest": {"semantic_type": "time"}}}),
+        ("order_line.order_id: config.meta.ingest", "semantic_type is 'time'", "io.debezium.time.Timestamp"),
+    ),
+    "column without a name": (lambda s: column_of(s).pop("name"), ("order_line.columns", "name is None")),
+    "column that is a text": (lambda s: s["tables"][0].update(columns=["order_id"]), ("order_line.columns",)),
+    "reserved by ingest": (
+        lambda s: column_of(s).update(name="__op"),
+        ("order_line.__op", "ingest or Hudi adds itself"),
+    ),
+    "reserved by hudi": (
+        lambda s: column_of(s).update(name="_hoodie_commit_time"),
+        ("_hoodie_commit_time", "Hudi adds itself"),
+    ),
+    "duplicate column": (
+        lambda s: column_of(s, 1).update(name="order_id"),
+        ("order_line", "'order_id' is declared twice"),
+    ),
+    "no columns": (
+        lambda s: s["tables"][0].pop("columns"),
+        ("order_line", "declares no columns", "name and data_type"),
+    ),
+    "duplicate table": (lambda s: s["tables"].append(copy.deepcopy(s["tables"][0])), ("order_line", "declared twice")),
+    "same identifier": (
+        lambda s: s["tables"].append({**copy.deepcopy(s["tables"][0]), "name": "lines", "identifier": "order_line"}),
+        ("order_line", "declared twice"),
+    ),
+    "table without a name": (lambda s: s["tables"][0].pop("name"), ("shop.tables", "name is None")),
+    "table that is a text": (lambda s: s["tables"].append("order"), ("shop", "'order'", "a mapping")),
+    "tables are a text": (lambda s: s.update(tables="order_line"), ("shop", "order_line", "a list")),
+    "name for a shell": (
+        lambda s: s["tables"][0].update(name="a b"),
+        ("named 'a b'", "letters, digits and underscores"),
+    ),
+    "schema with a quote": (lambda s: s["tables"][0].update(identifier="a`b"), ("named 'a`b'",)),
+    "not a hudi table": (
+        lambda s: s["tables"][0].update(external={"using": "delta"}),
+        ("external.using is 'delta'", "hudi"),
+    ),
+    "bad jinja": (
+        lambda s: ingest_of(s).update(topic="{{ env_var('X' }}"),
+        ("ingest.topic", "cannot be rendered", "env_var(...)"),
+    ),
+    "jinja that divides by zero": (
+        lambda s: ingest_of(s).update(topic="{{ 1 / 0 }}"),
+        ("ingest.topic", "cannot be rendered"),
+    ),
+    "jinja with wrong arguments": (
+        lambda s: ingest_of(s).update(topic="{{ env_var() }}"),
+        ("ingest.topic", "cannot be rendered"),
+    ),
+    "missing variable of the environment": (
+        lambda s: ingest_of(s).update(topic="{{ env_var('NO_SUCH_VARIABLE') }}"),
+        ("ingest.topic", "NO_SUCH_VARIABLE is not set"),
+    ),
+    "missing variable of dbt": (
+        lambda s: ingest_of(s).update(topic="{{ var('none') }}"),
+        ("variable none is not in dbt_project.yml",),
+    ),
+    "unknown function": (lambda s: ingest_of(s).update(topic="{{ run_query('x') }}"), ("'run_query' is undefined",)),
+}
+
+
+@pytest.mark.parametrize(("change", "told"), WRONG.values(), ids=WRONG.keys())
+def test_a_wrong_declaration_is_refused_with_its_place(
+    change: Change, told: tuple[str, ...], make_project: MakeProject
+) -> None:
+    source = shop()
+    change(source)
+    project = make_project(source)
+    error = refused(project)
+    assert "models/_sources.yml" in error.message
+    for text in told:
+        assert text in error.message
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"sources: [", "is not YAML"),
+        (b"- a\n- b\n", "holds a list"),
+        (b"sources: \xff\xfe\n", "is not YAML"),
+        (b"sources:\n- 7\n", "name is None"),
+        (b"sources: shop\n", "a list"),
+    ],
+)
+def test_a_file_that_is_none_is_refused_with_its_name(content: bytes, told: str, make_project: MakeProject) -> None:
+    project = make_project(shop())
+    (project.root / "models" / "broken.yml").write_bytes(content)
+    error = refused(project)
+    assert "broken.yml" in error.message
+    assert told in error.message
+
+
+def test_a_source_declared_in_two_files_is_refused(make_project: MakeProject) -> None:
+    project = make_project(shop())
+    text = (project.root / "models" / "_sources.yml").read_text(encoding="utf-8")
+    project.write_models(text, "again.yml")
+    error = refused(project)
+    assert "source 'shop' is declared twice" in error.message
+    assert "models/_sources.yml" in error.message
+    assert "models/again.yml" in error.message
+
+
+def test_a_source_that_is_not_there_is_answered_with_those_that_are(make_project: MakeProject) -> None:
+    project = make_project(shop())
+    with pytest.raises(DeclarationError, match=r"no source 'stock'(.|\n)*one of: shop"):
+        load_source(Project.load(project.root), "stock")
+    with pytest.raises(DeclarationError, match=r"no table customer(.|\n)*one of: order_line"):
+        project.source().choose(["order_line", "customer"])
+
+
+def test_tables_take_what_they_do_not_say_from_their_source(make_project: MakeProject) -> None:
+    source = shop()
+    del ingest_of(source)["connector"]
+    second = table_of("customer", {"id": "int"}, ["id"], connector="sqlserver", table_type="mor", buckets=3)
+    source["tables"].append(second)
+    source["config"] = {"meta": {"ingest": {"connector": "mariadb", "table_type": "cow", "connection": "files"}}}
+    project = make_project(source)
+    line, customer = project.source().tables
+    assert (line.options.connector, line.options.table_type, line.options.buckets) == ("mariadb", "cow", None)
+    assert (customer.options.connector, customer.options.table_type, customer.options.buckets) == (
+        "sqlserver",
+        "mor",
+        3,
+    )
+    assert line.key == ("order_id", "line")
+    assert line.connection.path == str(project.bronze)
+
+
+def test_what_a_declaration_leaves_out_has_defaults(make_project: MakeProject) -> None:
+    (table,) = make_project(shop()).source().tables
+    options = table.options
+    assert (options.table_type, options.table_version, options.deletes) == ("mor", 9, "soft")
+    assert (options.partition_by, options.buckets, table.location) == ((), None, "order_line")
+
+
+def test_dbts_older_place_of_meta_is_read_too(make_project: MakeProject) -> None:
+    source = shop()
+    source["tables"][0]["meta"] = source["tables"][0].pop("config")["meta"]
+    assert make_project(source).source().tables[0].options.topic == "shop.order_line"
+
+
+def test_identifier_and_location_name_the_silver_table(make_project: MakeProject) -> None:
+    source = shop()
+    source["tables"][0] |= {"identifier": "lines", "external": {"using": "hudi", "location": "s3a://lake/lines"}}
+    project = make_project(source)
+    (table,) = project.source().tables
+    assert (table.relation, table.location) == (f"`{project.schema}`.`lines`", "s3a://lake/lines")
+
+
+def test_sources_without_ingest_are_dbts_business_only(make_project: MakeProject) -> None:
+    project = make_project(shop())
+    other = (
+        "sources:\n- name: erp\n  tables:\n  - {name: any, columns: [{name: x}], description: \"{{ doc('any') }}\"}\n"
+    )
+    project.write_models(other, "erp.yml")
+    assert list(load_sources(Project.load(project.root))) == ["shop"]
+
+
+def test_declarations_render_variables_target_and_environment(
+    make_project: MakeProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_PREFIX", "prod")
+    source = shop()
+    ingest_of(source)["topic"] = (
+        "{{ env_var('SHOP_PREFIX') }}.{{ var('entity') }}.{{ target.type }}.{{ env_var('NOT', 'x') }}"
+    )
+    project = make_project(source)
+    with (project.root / "dbt_project.yml").open("a", encoding="utf-8") as file:
+        file.write("vars: {entity: line}\n")
+    assert project.source().tables[0].options.topic == "prod.line.spark.x"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ ''.__class__.__mro__ }}",
+        "{{ env_var.__globals__ }}",
+        "{{ env_var.__func__.__globals__['os'].environ }}",
+        "{{ var.__self__ }}",
+        "{{ ().__class__.__base__.__subclasses__() }}",
+        "{{ ''|attr('__class__') }}",
+        "{{ '{0.__class__}'.format(1) }}",
+        "{% set x = target.update({'type': 'other'}) %}",
+        "{% include '/etc/hostname' %}",
+        "{{ lipsum() }}{{ cycler }}",
+    ],
+)
+def test_a_template_cannot_leave_its_sandbox(template: str, make_project: MakeProject) -> None:
+    source = shop()
+    ingest_of(source)["topic"] = template
+    error = refused(make_project(source))
+    assert "cannot be rendered" in error.message
+    assert "ingest.topic" in error.message
+
+
+@pytest.mark.parametrize(
+    ("text", "data_type"),
+    [
+        ("INT", T.IntegerType()),
+        (" bigint ", T.LongType()),
+        ("numeric(38, 38)", T.DecimalType(38, 38)),
+        ("array<decimal(8,2)>", T.ArrayType(T.DecimalType(8, 2))),
+        ("array<array<int>>", T.ArrayType(T.ArrayType(T.IntegerType()))),
+        ("timestamp", T.TimestampType()),
+    ],
+)
+def test_types_are_sparks_by_their_sql_names(text: str, data_type: T.DataType) -> None:
+    assert parse_data_type(text, where="here") == data_type
+
+
+# Where the project and its profiles are
+
+
+@pytest.fixture
+def project(make_project: MakeProject, monkeypatch: pytest.MonkeyPatch) -> DbtProject:
+    for name in ("DBT_PROFILES_DIR", "DBT_PROJECT_DIR", "LAKE_TARGET"):
+        monkeypatch.delenv(name, raising=False)
+    return make_project(shop())
+
+
+def moved_profiles(project: DbtProject, to: Path) -> Path:
+    to.mkdir()
+    for name in ("profiles.yml", "connections.yml"):
+        (project.root / name).rename(to / name)
+    return to
+
+
+def test_the_current_folder_is_the_project_unless_another_is_named(
+    project: DbtProject, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(project.root)
+    assert Project.load().root == project.root
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DeclarationError, match=r"no dbt_project\.yml(.|\n)*--project-dir"):
+        Project.load()
+    monkeypatch.setenv("DBT_PROJECT_DIR", str(project.root))
+    assert Project.load().root == project.root
+
+
+def test_profiles_are_found_where_dbt_finds_them(
+    project: DbtProject, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert Project.load(project.root).profiles_dir == project.root
+    elsewhere = moved_profiles(project, tmp_path / "elsewhere")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    with pytest.raises(DeclarationError, match=r"\.dbt: there is no profiles\.yml(.|\n)*DBT_PROFILES_DIR"):
+        Project.load(project.root)
+    assert Project.load(project.root, elsewhere).profiles_dir == elsewhere
+    monkeypatch.setenv("DBT_PROFILES_DIR", str(elsewhere))
+    assert Project.load(project.root).profiles_dir == elsewhere
+    with pytest.raises(DeclarationError, match="there is no profiles"):  # the option comes before the variable
+        Project.load(project.root, tmp_path)
+    monkeypatch.delenv("DBT_PROFILES_DIR")
+    (tmp_path / "home").mkdir()
+    elsewhere.rename(tmp_path / "home" / ".dbt")
+    assert Project.load(project.root).profiles_dir == tmp_path / "home" / ".dbt"
+
+
+def test_connections_lie_beside_the_profiles_that_a_link_leads_to(project: DbtProject, tmp_path: Path) -> None:
+    real = moved_profiles(project, tmp_path / "profiles")
+    (project.root / "profiles.yml").symlink_to(real / "profiles.yml")
+    loaded = Project.load(project.root)
+    assert loaded.profiles_dir == real
+    assert set(loaded.connections) == {"files"}
+
+
+def test_the_repositorys_own_profiles_are_a_link() -> None:
+    assert Project.load(REPOSITORY).profiles_dir == REPOSITORY / "profiles"
+
+
+def test_a_target_or_profile_that_is_not_there_is_answered_with_those_that_are(project: DbtProject) -> None:
+    with pytest.raises(DeclarationError, match=r"no target 'prod'(.|\n)*one of: dev(.|\n)*--target"):
+        Project.load(project.root, target="prod")
+    (project.root / "dbt_project.yml").write_text("name: tested\nprofile: other\n", encoding="utf-8")
+    with pytest.raises(DeclarationError, match=r"no profile 'other'(.|\n)*found: lakehouse"):
+        Project.load(project.root)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("files: {type: kafka, path: x}", "type is 'kafka'"),
+        ("files: {type: files}", "path is missing"),
+        ("files: {type: files, path: x, region: eu}", "region is not a known key"),
+        ("files: bronze", "'bronze'"),
+        ("files: {type: files, path: \"{{ env_var('NO_SUCH_FOLDER') }}\"}", "NO_SUCH_FOLDER is not set"),
+    ],
+)
+def test_a_wrong_connection_is_refused_with_file_and_name(project: DbtProject, text: str, told: str) -> None:
+    (project.root / "connections.yml").write_text(text, encoding="utf-8")
+    error = refused(project)
+    assert "connections.yml: files" in error.message
+    assert told in error.message

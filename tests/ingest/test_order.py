@@ -1,0 +1,303 @@
+"""The newest change of each key wins by its place in the source's log, whatever the order and batches of delivery."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import pytest
+from conftest import DbtProject, MakeProject, pg, table_of, unwrapped
+from pyspark.sql import SparkSession
+
+from ingest.changes import last_of_each_key, with_position
+from ingest.declaration import Column, Connector, IngestOptions, Table, parse_data_type
+from ingest.decode.columns import POSITION_COLUMNS
+from ingest.project import FilesConnection
+from ingest.silver import Counts
+
+pytestmark = pytest.mark.spark
+
+CONNECTORS: tuple[Connector, ...] = ("postgresql", "mariadb", "mysql", "sqlserver")
+TABLE_TYPES = ("cow", "mor")
+CASES = 250
+
+
+@dataclass(frozen=True)
+class Change:
+    """An event of a case: `place` is its rank in the source's log, equal for repeated deliveries."""
+
+    case: int
+    key: int
+    op: Literal["c", "u", "d"]
+    value: int
+    place: int
+
+
+def log_position(connector: Connector, place: int) -> dict[str, Any]:
+    """Metadata fields that grow with `place`, and carry over between their parts at awkward numbers."""
+    if connector == "postgresql":
+        return {"__lsn": 9 + place * 7}  # 9, 16, ... 93, 100: texts of other lengths sort otherwise
+    if connector in ("mariadb", "mysql"):
+        file, rest = divmod(place, 6)
+        pos, row = divmod(rest, 2)
+        # From bin.999998 on, so that the number of the file grows by a digit.
+        return {
+            "__source_file": f"{connector}-bin.{999_998 + file:06d}",
+            "__source_pos": 95 + pos * 5,
+            "__source_row": 9 + row,
+        }
+    commit, rest = divmod(place, 6)
+    change, serial = divmod(rest, 2)
+    return {
+        "__source_commit_lsn": f"0000002a:{0xFFFE + commit:08x}:0003",
+        "__source_change_lsn": f"0000002a:{0xFFFE + commit:08x}:{9 + change:04x}",
+        "__source_event_serial_no": 9 + serial,
+    }
+
+
+def a_case(case: int, rng: random.Random) -> list[Change]:
+    """A few changes of a few keys, each at a place of its own, then shuffled, with some delivered more than once."""
+    places = rng.sample(range(40), rng.randint(1, 10))
+    changes = [Change(case, rng.randint(1, 3), rng.choice(("c", "u", "d")), number, place)
+               for number, place in enumerate(places)]  # fmt: skip
+    delivered = changes + [rng.choice(changes) for _ in range(rng.randint(0, 3))]
+    rng.shuffle(delivered)
+    return delivered
+
+
+def a_table(connector: Connector) -> Table:
+    return Table(
+        source="shop",
+        name="item",
+        schema="silver",
+        location="item",
+        columns=tuple(Column(name, parse_data_type("int", where="")) for name in ("case_id", "item_id", "value")),
+        options=IngestOptions(connection="files", connector=connector, topic="item", key=("case_id", "item_id")),
+        connection=FilesConnection(type="files", path="bronze"),
+        where="",
+    )
+
+
+def decoded_rows(connector: Connector, delivered: Sequence[Change], rng: random.Random) -> Iterator[tuple[Any, ...]]:
+    """Decoded changes: each case cut into files at random; offsets follow the delivery."""
+    offset = 0
+    for order, change in enumerate(delivered):
+        if rng.random() < 0.3:
+            offset += 1 + rng.randint(0, 20)
+        position = log_position(connector, change.place)
+        yield (
+            change.case, change.key, change.value, change.op, *position.values(), str(change.op == "d").lower(),
+            0, offset, order, f"file-{change.case}-{offset}", None, False,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("connector", CONNECTORS)
+def test_the_highest_position_of_each_key_wins_in_hundreds_of_random_cases(
+    connector: Connector, spark: SparkSession
+) -> None:
+    rng = random.Random(f"order {connector}")  # noqa: S311
+    cases = [a_case(case, rng) for case in range(CASES)]
+    rows = [row for case in cases for row in decoded_rows(connector, case, rng)]
+    rng.shuffle(rows)  # Spark gives no order either
+    position_type = {"long": "bigint", "integer": "int", "string": "string"}
+    metadata = ", ".join(
+        f"{column.name} {position_type[column.data_type.typeName()]}" for column in POSITION_COLUMNS[connector]
+    )
+    changes = spark.createDataFrame(
+        rows,
+        f"case_id int, item_id int, value int, __op string, {metadata}, __deleted string, "
+        "_partition int, _start_offset bigint, _order bigint, _file string, _problem string, _ignored boolean",
+    )
+    last = last_of_each_key(with_position(changes, connector), a_table(connector))
+    found = {
+        (r["case_id"], r["item_id"]): (r["value"], r["__op"], r["_events"], r["_duplicates"]) for r in last.collect()
+    }
+
+    expected: dict[tuple[int, int], tuple[int, str, int, int]] = {}
+    for case in cases:
+        of_key: dict[tuple[int, int], list[Change]] = defaultdict(list)
+        for change in case:
+            of_key[change.case, change.key].append(change)
+        for key, events in of_key.items():
+            newest = max(events, key=lambda change: change.place)
+            repeats = len(events) - len({change.place for change in events})
+            expected[key] = (newest.value, newest.op, len(events), repeats)
+    assert found == expected
+
+
+def test_a_shared_log_position_is_decided_by_partition_then_offset_then_order(spark: SparkSession) -> None:
+    """Rows of a snapshot share one position: what was written last into the topic wins."""
+    columns = "case_id int, item_id int, value int, __op string, __lsn bigint, __deleted string"
+    origin = "_partition int, _start_offset bigint, _order bigint, _file string, _problem string, _ignored boolean"
+    places = {
+        1: [(0, 5, 900), (0, 11, 2)],  # the later file wins, whatever Spark's order
+        2: [(0, 7, 3), (0, 7, 16)],  # within a file its order
+        3: [(0, 900, 9), (1, 0, 1)],
+        4: [(0, 9, 1), (0, 16, 0)],  # 0x9 < 0x10
+        5: [(0, 4294967295, 1), (0, 4294967296, 0)],
+    }
+    rows = [
+        (case, 1, winner, "r", 77, "false", *place, f"f{place[1]}", None, False)
+        for case, pair in places.items()
+        for winner, place in enumerate(pair)
+    ]
+    changes = spark.createDataFrame(rows, f"{columns}, {origin}")
+    last = last_of_each_key(with_position(changes, "postgresql"), a_table("postgresql")).collect()
+    assert {row["case_id"]: row["value"] for row in last} == dict.fromkeys(places, 1)
+
+
+def test_rows_of_an_incremental_snapshot_lose_against_any_change(spark: SparkSession) -> None:
+    rows = [
+        (1, 1, 10, "u", 5, "false", 0, 0, 0, "f", None, False),
+        (1, 1, 11, "r", None, "false", 0, 0, 1, "f", None, False),
+    ]
+    changes = spark.createDataFrame(
+        rows,
+        "case_id int, item_id int, value int, __op string, __lsn bigint, __deleted string, "
+        "_partition int, _start_offset bigint, _order bigint, _file string, _problem string, _ignored boolean",
+    )
+    (last,) = last_of_each_key(with_position(changes, "postgresql"), a_table("postgresql")).collect()
+    assert (last["value"], last["_duplicates"]) == (10, 0)
+
+
+# End to end, over several batches
+
+
+def items(table_type: str, connector: Connector = "postgresql", name: str = "item", **options: Any) -> dict[str, Any]:
+    columns = {"case_id": "int", "item_id": "int", "value": "int"}
+    return table_of(name, columns, ["case_id", "item_id"], connector=connector, table_type=table_type, **options)
+
+
+def item(op: str, lsn: int | None, key: int, value: int) -> dict[str, Any]:
+    return pg(op, lsn, case_id=0, item_id=key, value=value)
+
+
+@pytest.mark.parametrize("table_type", TABLE_TYPES)
+def test_late_and_repeated_events_of_later_batches_are_told_apart_and_counted(
+    table_type: str, make_project: MakeProject, spark: SparkSession
+) -> None:
+    project = make_project({"tables": [items(table_type)]})
+    topic = "shop.item"
+
+    def lands(offset: int, *events: Mapping[str, Any], total: Counts, **counts: int) -> None:
+        project.deliver(topic, offset, events)
+        landed = project.land_well(spark)["item"]
+        assert landed.counts == Counts(**counts)
+        state = project.state(spark, "item")
+        assert (state.counts, state.totals) == (landed.counts, total)
+
+    def values() -> dict[int, tuple[int | None, str]]:
+        rows = project.rows(spark, "item", "item_id", "value", "__deleted", live=False)
+        return {row["item_id"]: (row["value"], row["__deleted"]) for row in rows}
+
+    first = (
+        item("c", 100, 1, 10),
+        item("c", 110, 2, 20),
+        item("u", 200, 1, 11),
+        item("u", 200, 1, 11),
+        item("c", 120, 3, 30),
+    )
+    lands(0, *first, read=5, applied=3, superseded=1, duplicate=1, total=Counts(5, 3, 1, 1))
+    # An older change after a newer one, and the newest event of all once more.
+    lands(5, item("u", 150, 1, 99), item("u", 200, 1, 11), read=2, duplicate=1, superseded=1, total=Counts(7, 3, 2, 2))
+    lands(7, item("u", 150, 1, 99), item("u", 115, 2, 21), item("c", 400, 4, 40),
+          read=3, applied=2, superseded=1, total=Counts(10, 5, 3, 2))  # fmt: skip
+    assert values() == {1: (11, "false"), 2: (21, "false"), 3: (30, "false"), 4: (40, "false")}
+    # A delete, and then what was before it.
+    lands(10, item("d", 300, 3, 0), read=1, applied=1, total=Counts(11, 6, 3, 2))
+    lands(11, item("u", 250, 3, 31), item("d", 300, 3, 0), item("c", 120, 3, 30),
+          read=3, superseded=2, duplicate=1, total=Counts(14, 6, 5, 3))  # fmt: skip
+    assert values()[3] == (None, "true")
+    # The whole of the first batch again, and a key that comes back to life.
+    lands(14, *first, item("c", 500, 3, 33), read=6, applied=1, duplicate=2, superseded=3, total=Counts(20, 7, 8, 5))
+    assert values() == {1: (11, "false"), 2: (21, "false"), 3: (33, "false"), 4: (40, "false")}
+
+
+@pytest.mark.parametrize("table_type", TABLE_TYPES)
+def test_a_key_without_log_position_takes_its_newest_snapshot_row(
+    table_type: str, make_project: MakeProject, spark: SparkSession
+) -> None:
+    """Incremental snapshots have no lsn: among themselves the offset decides, in one batch as in two."""
+    project = make_project({"tables": [items(table_type)]})
+    project.deliver("shop.item", 0, [item("r", None, 1, 10), item("c", 50, 9, 1)])
+    project.land_well(spark)
+    project.deliver("shop.item", 2, [item("r", None, 1, 11), item("r", None, 9, 0), item("r", None, 2, 20)])
+    counts = project.land_well(spark)["item"].counts
+    values = {row["item_id"]: row["value"] for row in project.rows(spark, "item")}
+    assert values == {1: 11, 2: 20, 9: 1}
+    assert (counts.read, counts.applied, counts.superseded) == (3, 2, 1)
+
+
+@pytest.mark.parametrize("table_type", TABLE_TYPES)
+def test_random_histories_in_random_batches_end_as_the_source_does(
+    table_type: str, make_project: MakeProject, spark: SparkSession
+) -> None:
+    """Every connector at once, 60 histories each, delivered shuffled and repeated over four batches."""
+    connectors: tuple[Connector, ...] = ("postgresql", "mariadb", "sqlserver")
+    project = make_project({"tables": [items(table_type, connector, connector) for connector in connectors]})
+    delivered: dict[Connector, list[Change]] = {}
+    for connector in connectors:
+        rng = random.Random(f"batches {connector} {table_type}")  # noqa: S311
+        delivered[connector] = [change for case in range(60) for change in a_case(case, rng)]
+        rng.shuffle(delivered[connector])
+    read = dict.fromkeys(connectors, 0)
+    for batch in range(4):
+        for connector in connectors:
+            part = delivered[connector][batch::4]
+            _deliver_in_two_files(project, connector, read[connector], part)
+            read[connector] += len(part)
+        for name, landed in project.land_well(spark).items():
+            counts = landed.counts
+            assert counts.read == len(delivered[cast(Connector, name)][batch::4])
+            assert counts.read == counts.applied + counts.superseded + counts.duplicate
+            assert counts == project.state(spark, name).counts
+    for connector in connectors:
+        newest: dict[tuple[int, int], Change] = {}
+        for change in delivered[connector]:
+            held = newest.get((change.case, change.key))
+            if held is None or change.place > held.place:
+                newest[change.case, change.key] = change
+        rows = project.rows(spark, connector, "case_id", "item_id", "value", "__op", live=False)
+        found = {(row["case_id"], row["item_id"]): (row["__op"], row["value"]) for row in rows}
+        hidden = connector == "postgresql"  # the columns of its deleted rows are fillers, kept as nulls
+        assert found == {
+            key: (change.op, None if change.op == "d" and hidden else change.value) for key, change in newest.items()
+        }
+        totals = project.state(spark, connector).totals
+        assert totals.read == len(delivered[connector])
+        # Every repetition is seen, in its own batch or a later one, unless something newer has already won.
+        assert totals.duplicate <= totals.read - len({(c.case, c.key, c.place) for c in delivered[connector]})
+
+
+def _deliver_in_two_files(project: DbtProject, connector: Connector, offset: int, changes: Sequence[Change]) -> None:
+    events = [
+        unwrapped(
+            change.op,
+            log_position(connector, change.place),
+            {"case_id": change.case, "item_id": change.key, "value": change.value},
+        )
+        for change in changes
+    ]
+    half = len(events) // 2
+    project.deliver(f"shop.{connector}", offset, events[:half])
+    project.deliver(f"shop.{connector}", offset + half, events[half:])
+
+
+def test_a_file_without_a_sinks_name_is_ordered_by_its_time(make_project: MakeProject, spark: SparkSession) -> None:
+    """Two snapshots of one row at one log position, in files named by hand: the file written last wins."""
+    project = make_project({"tables": [items("cow")]})
+    for name, value, seconds in (("b.json", 1, 1_700_000_000), ("a.json", 2, 1_700_000_060)):
+        path = project.deliver("shop.item", 0, [item("r", 5, 1, value)])
+        path = path.rename(path.with_name(name))
+        _set_time(path, seconds)
+    project.land_well(spark)
+    assert project.rows(spark, "item", "value") == [{"value": 2}]
+
+
+def _set_time(path: Path, seconds: int) -> None:
+    os.utime(path, (seconds, seconds))

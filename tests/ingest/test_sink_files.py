@@ -1,0 +1,96 @@
+"""Files that a real Kafka Connect S3 sink wrote are landed as they are (captured, see their SOURCE.md)."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+from conftest import DbtProject, MakeProject, table_of
+from pyspark.sql import SparkSession
+
+from ingest.silver import Counts
+
+pytestmark = pytest.mark.spark
+
+ARTISTS = {"artist_id": "int", "name": "string", "nationality": "string", "gender": "string",
+           "birth_year": "int", "death_year": "int"}  # fmt: skip
+TEXTS = ("medium", "dimensions", "acquisition_date", "credit", "catalogue", "department", "classification",
+         "object_number", "diameter_cm", "circumference_cm", "height_cm", "length_cm", "width_cm", "depth_cm",
+         "weight_kg")  # fmt: skip
+ARTWORKS = {"artwork_id": "int", "title": "string", "artist_id": "int", "name": "string", "date": "int",
+            **dict.fromkeys(TEXTS, "string"), "durations": "int"}  # fmt: skip
+# Folder of the files, whose names also begin with the shape of their events; columns; key.
+TOPICS = {
+    "envelope.moma.public.artists": (ARTISTS, "artist_id"),
+    "flat.moma.public.artists": (ARTISTS, "artist_id"),
+    "flat.moma.public.artworks": (ARTWORKS, "artwork_id"),
+}
+
+
+@pytest.fixture
+def sink_files(shared_data: Path) -> dict[str, list[Path]]:
+    """The captured files by topic, in order of their offsets."""
+    folder = shared_data / "moma-sink-avro"
+    if not folder.is_dir():
+        pytest.skip("../shared/data/moma-sink-avro is absent: the captured files of a real sink cannot be landed")
+    return {topic: sorted(folder.glob(f"{topic}+*.avro")) for topic in TOPICS}
+
+
+def records(paths: list[Path], key: str) -> list[dict[str, Any]]:
+    """What an independent reader finds in the files: rows of the table, with offset and lsn, by key."""
+    found: list[dict[str, Any]] = []
+    for path in paths:
+        with path.open("rb") as file:
+            for event in fastavro.reader(file):
+                assert isinstance(event, dict)
+                row = dict(event.get("after", event))
+                row["lsn"] = event["source"]["lsn"] if "source" in event else event["__lsn"]
+                found.append({name: value for name, value in row.items() if not name.startswith("__")})
+    return sorted(found, key=lambda row: int(row[key]))
+
+
+def test_captured_files_give_every_row_they_hold(
+    sink_files: dict[str, list[Path]], make_project: MakeProject, spark: SparkSession
+) -> None:
+    tables = [
+        table_of(topic.replace(".", "_"), columns, [key], topic=topic, table_type="cow" if "flat" in topic else "mor")
+        for topic, (columns, key) in TOPICS.items()
+    ]
+    for table in tables:
+        table["config"]["meta"]["ingest"]["topic"] = table["name"].replace("_", ".")
+    project = make_project({"tables": tables})
+    for topic, paths in sink_files.items():
+        assert len(paths) == 3
+        (project.bronze / topic).mkdir()
+        for path in paths[:2]:
+            shutil.copyfile(path, project.bronze / topic / path.name)
+    for landed in project.land_well(spark).values():
+        assert (landed.counts, landed.files) == (Counts(read=600, applied=600), 2)
+    assert_landed(spark, project, {topic: paths[:2] for topic, paths in sink_files.items()})
+
+    for topic, paths in sink_files.items():
+        shutil.copyfile(paths[2], project.bronze / topic / paths[2].name)
+    for landed in project.land_well(spark).values():
+        assert (landed.counts, landed.files) == (Counts(read=300, applied=300), 1)
+    assert_landed(spark, project, sink_files)
+
+    again = project.land_well(spark)
+    assert {(landed.counts, landed.files) for landed in again.values()} == {(Counts(), 0)}
+    assert project.quarantined(spark) == []
+
+
+def assert_landed(spark: SparkSession, project: DbtProject, files: dict[str, list[Path]]) -> None:
+    for topic, paths in files.items():
+        columns, key = TOPICS[topic]
+        rows = project.rows(spark, topic.replace(".", "_"), *columns, "__lsn", "__op", "__db", "__table", "__position")
+        expected = records(paths, key)
+        assert [{**{name: row[name] for name in columns}, "lsn": row["__lsn"]} for row in rows] == expected
+        assert {(row["__op"], row["__db"], row["__table"]) for row in rows} == {("r", "moma", topic.rsplit(".", 1)[-1])}
+        # <lsn>/<partition>-<first offset of the file>-<order>: all of it from the file's name and place
+        offsets = {int(row["__position"].split("/")[1].split("-")[1], 16) for row in rows}
+        assert offsets == {int(path.stem.rsplit("+", 1)[-1]) for path in paths}
+        assert {int(row["__position"].split("/")[1].split("-")[0], 16) for row in rows} == {0}
+        assert {int(row["__position"].split("/")[0], 16) for row in rows} == {row["lsn"] for row in expected}
