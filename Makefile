@@ -31,12 +31,12 @@ lint: setup  ## ruff, mypy, sqlfluff, dbt parse
 	ruff format --check .
 	mypy
 	dbt --quiet parse --no-partial-parse --warn-error
-	sqlfluff lint --disable-progress-bar models analyses tests/dbt macros
+	sqlfluff lint --disable-progress-bar models analyses tests/dbt
 
 format: setup  ## Let ruff and sqlfluff write what they can mend
 	ruff check --fix .
 	ruff format .
-	sqlfluff fix --disable-progress-bar models analyses tests/dbt macros
+	sqlfluff fix --disable-progress-bar models analyses tests/dbt
 
 docs: setup  ## dbt's documentation site into target/
 	dbt docs generate

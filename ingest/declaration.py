@@ -42,7 +42,7 @@ SCALAR_TYPES: Mapping[str, T.DataType] = {
     "timestamp": T.TimestampType(),
 }
 _DECIMAL = re.compile(r"(?:decimal|numeric)\((\d+),\s*(\d+)\)")
-# What ingest adds to every silver table, and Hudi's own columns: a source column of such a name could not be told apart.
+# What ingest adds to every silver table, and Hudi's own columns: a column of such a name could not be told apart.
 _RESERVED = re.compile(r"(__|_hoodie_).*")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_]+")
 
@@ -211,7 +211,10 @@ def parse_data_type(text: str, *, where: str) -> T.DataType:
     raise DeclarationError(
         f"data_type is '{text}'",
         where=where,
-        expected=f"{', '.join(SCALAR_TYPES)}, decimal(precision,scale) with scale <= precision <= 38, or array<...> of one of them",
+        expected=(
+            f"{', '.join(SCALAR_TYPES)}, decimal(precision,scale) with scale <= precision <= 38, "
+            "or array<...> of one of them"
+        ),
     )
 
 

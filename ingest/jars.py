@@ -25,6 +25,18 @@ from ingest.errors import LakeError, SetupError
 JAVA = 17
 SPARK = Path(pyspark.__file__).parent
 LOCK = Path(__file__).with_name("jars.lock")
+# Errors only, unless LAKE_SPARK_LOG says otherwise: a terminal belongs to the command that runs in it.
+_LOGGING = """\
+rootLogger.level = ${env:LAKE_SPARK_LOG:-error}
+rootLogger.appenderRef.stderr.ref = console
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = ${env:LAKE_SPARK_LOG:-error}
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
+"""
 
 
 @dataclass(frozen=True)
@@ -74,7 +86,7 @@ def install() -> None:
         A jar cannot be resolved, or is not the one that was locked.
     """
     java = choose_java()
-    _write_spark_env(java)
+    _configure_spark(java)
     jars = locked()
     missing = [jar for jar in jars if not _is_whole(cache() / jar.file_name, jar)]
     if missing:
@@ -139,11 +151,12 @@ def _java_version(home: Path) -> int | None:
     return int(matched[2]) if major == 1 and matched[2] else major
 
 
-def _write_spark_env(java: Path) -> None:
-    """Spark's launcher reads conf/spark-env.sh: every start in this environment takes the chosen Java."""
+def _configure_spark(java: Path) -> None:
+    """Writes Spark's own configuration files, which its launcher reads at every start in this environment."""
     conf = SPARK / "conf"
     conf.mkdir(exist_ok=True)
     (conf / "spark-env.sh").write_text(f"export JAVA_HOME='{java}'\n", encoding="utf-8")
+    (conf / "log4j2.properties").write_text(_LOGGING, encoding="utf-8")
 
 
 def _is_whole(path: Path, jar: Jar) -> bool:

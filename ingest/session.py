@@ -45,7 +45,6 @@ def open_session(project: Project) -> SparkSession:
         builder = builder.config(key, str(value))
     try:
         session = builder.getOrCreate()
-        session.sparkContext.setLogLevel(os.environ.get("LAKE_SPARK_LOG", "ERROR"))
         session.sql("show databases").collect()
     except (PySparkException, Py4JJavaError, RuntimeError) as error:
         raise _session_error(error, project) from error

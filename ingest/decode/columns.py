@@ -68,7 +68,7 @@ DEFAULT_TIMESTAMP: Mapping[Connector, SemanticType] = {
     "mysql": "io.debezium.time.Timestamp",
     "sqlserver": "io.debezium.time.Timestamp",
 }
-# `_partition`, `_start_offset` and `_order` are the parts of the offset: partition, the file's first offset, order in it.
+# `_partition`, `_start_offset` and `_order` are the offset: partition, the file's first offset, order in it.
 ORIGIN = ("_partition", "_start_offset", "_order", "_file")
 
 

@@ -1,12 +1,10 @@
-{% macro hudi_merge_sql(target, difference_sql, key, columns) -%}
+{% macro hudi_merge_sql(target, difference, key, columns) -%}
     {%- set quoted = [] -%}
     {%- for column in columns -%}
         {%- do quoted.append(adapter.quote(column)) -%}
     {%- endfor -%}
     merge into {{ target }} as target
-    using (
-    {{ difference_sql }}
-    ) as difference
+    using {{ difference }} as difference
         on
         {%- for column in key %}
             {{ 'and ' if not loop.first }}target.{{ adapter.quote(column) }} = difference.{{ adapter.quote(column) }}
