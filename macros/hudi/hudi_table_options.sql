@@ -1,4 +1,4 @@
-{% macro hudi_table_options(options, unique_key, model_name) -%}
+{% macro hudi_table_options(options, unique_key, model_name, partition_by=none) -%}
     {%- set key = key_columns(unique_key, model_name) | join(',') -%}
     {%- if options is not none and options is not mapping -%}
         {{ exceptions.raise_compiler_error(
@@ -43,6 +43,16 @@
             ~ "expected a number of buckets: Hudi's default is 256 files"
         ) }}
     {%- endif -%}
+
+    {#- Hudi's merge fails, or leaves a row in both places, where the row's partition changes. -#}
+    {%- for column in ([partition_by] if partition_by is string else partition_by or []) -%}
+        {%- if column not in key.split(',') -%}
+            {{ exceptions.raise_compiler_error(
+                model_name ~ ": got partition_by = '" ~ column ~ "', expected columns of unique_key = '" ~ key
+                ~ "': a merge cannot move a row to another partition"
+            ) }}
+        {%- endif -%}
+    {%- endfor -%}
 
     {%- do options.update({'primaryKey': key}) -%}
     {%- do return(options) -%}

@@ -5,7 +5,8 @@
 {% macro spark__options_clause() -%}
     {%- set options = config.get('options') -%}
     {%- if config.get('file_format') == 'hudi' -%}
-        {%- set options = hudi_table_options(options, config.get('unique_key'), model.unique_id) -%}
+        {%- set merged_partitions = config.get('partition_by') if config.get('materialized') == 'incremental' -%}
+        {%- set options = hudi_table_options(options, config.get('unique_key'), model.unique_id, merged_partitions) -%}
     {%- endif -%}
     {%- if options -%}
     options (

@@ -13,10 +13,11 @@ from typing import Any, Literal, cast
 import pytest
 from conftest import DbtProject, MakeProject, pg, table_of, unwrapped
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from ingest.changes import last_of_each_key, with_position
 from ingest.declaration import Column, Connector, IngestOptions, Table, parse_data_type
-from ingest.decode.columns import POSITION_COLUMNS
+from ingest.decode.columns import POSITION_COLUMNS, silver_columns
 from ingest.project import FilesConnection
 from ingest.silver import Counts
 
@@ -231,6 +232,23 @@ def test_a_key_without_log_position_takes_its_newest_snapshot_row(
     values = {row["item_id"]: row["value"] for row in project.rows(spark, "item")}
     assert values == {1: 11, 2: 20, 9: 1}
     assert (counts.read, counts.applied, counts.superseded) == (3, 2, 1)
+
+
+@pytest.mark.parametrize("table_type", TABLE_TYPES)
+def test_the_table_itself_lets_the_higher_position_win(
+    table_type: str, make_project: MakeProject, spark: SparkSession
+) -> None:
+    """Whoever else writes to it, such as a backfill: an older row does not displace a newer one."""
+    project = make_project({"tables": [items(table_type)]})
+    project.deliver("shop.item", 0, [item("c", 100, 1, 10), item("c", 100, 2, 20)])
+    project.land_well(spark)
+    silver = project.silver(spark, "item")
+    position = F.when(F.col("item_id") == 1, F.lit("0000000000000063/0")).otherwise(F.lit("0000000000000065/0"))
+    rows = silver.read().select(*silver_columns(silver.table))
+    rows = rows.withColumn("value", F.lit(99)).withColumn("__position", position).localCheckpoint()
+    silver.write(rows, project.state(spark, "item"), first=False)
+    silver.register()
+    assert [row["value"] for row in project.rows(spark, "item")] == [10, 99]
 
 
 @pytest.mark.parametrize("table_type", TABLE_TYPES)
