@@ -36,7 +36,7 @@ from ingest.silver import SilverTable
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = "tickit"
-out = Console()
+out = Console(width=None if sys.stdout.isatty() else 140)
 
 
 class PeakMemory(threading.Thread):

@@ -40,8 +40,10 @@ app = typer.Typer(
 quarantine_app = typer.Typer(help="Events that could not be applied.", no_args_is_help=True)
 app.add_typer(quarantine_app, name="quarantine")
 
-out = Console()
-err = Console(stderr=True)
+# A pipe has no width of its own: wide enough for the tables.
+_WIDTH = None if sys.stdout.isatty() else 140
+out = Console(width=_WIDTH)
+err = Console(stderr=True, width=_WIDTH)
 
 SourceName = Annotated[str, typer.Argument(metavar="SOURCE", help="A dbt source with config.meta.ingest.")]
 ProjectDir = Annotated[Optional[Path], typer.Option("--project-dir", help="The dbt project; by default this folder.")]
