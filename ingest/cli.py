@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from typing import Annotated, Any, Optional
 import typer
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
 from rich.markup import escape
@@ -40,10 +42,8 @@ app = typer.Typer(
 quarantine_app = typer.Typer(help="Events that could not be applied.", no_args_is_help=True)
 app.add_typer(quarantine_app, name="quarantine")
 
-# A pipe has no width of its own: wide enough for the tables.
-_WIDTH = None if sys.stdout.isatty() else 140
-out = Console(width=_WIDTH)
-err = Console(stderr=True, width=_WIDTH)
+out = Console()
+err = Console(stderr=True)
 
 SourceName = Annotated[str, typer.Argument(metavar="SOURCE", help="A dbt source with config.meta.ingest.")]
 ProjectDir = Annotated[Optional[Path], typer.Option("--project-dir", help="The dbt project; by default this folder.")]
@@ -57,9 +57,17 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead 
 Tables = Annotated[Optional[str], typer.Option("--tables", help="Only these tables, separated by commas.")]
 
 
+def _tell_error(message: str) -> None:
+    """An error on standard error, in lines of its own making."""
+    err.print(f"[bold red]error[/] {escape(message)}", soft_wrap=True)
+
+
 @contextmanager
 def told_plainly(debug: bool = False) -> Iterator[None]:
     """Turns an error of this project, or one of Spark's, into its message and exit code 1."""
+    if not sys.stdout.isatty():
+        # A pipe has no width of its own: wide enough for the tables.
+        os.environ.setdefault("COLUMNS", "140")
     logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, stream=sys.stderr)
     for noisy in ("py4j", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
@@ -68,12 +76,12 @@ def told_plainly(debug: bool = False) -> Iterator[None]:
     except LakeError as error:
         if debug:
             raise
-        err.print(f"[bold red]error[/] {escape(error.message)}")
+        _tell_error(error.message)
         raise typer.Exit(1) from error
     except (PySparkException, Py4JJavaError) as error:
         if debug:
             raise
-        err.print(f"[bold red]error[/] {escape(first_line(str(error)))}")
+        _tell_error(first_line(str(error)))
         raise typer.Exit(1) from error
 
 
@@ -148,7 +156,7 @@ def ingest(
     failed = [landed for landed in results if landed.error]
     for landed in failed:
         assert landed.error is not None
-        err.print(f"[bold red]error[/] {escape(landed.error.message)}")
+        _tell_error(landed.error.message)
     if any(landed.counts.quarantined for landed in results):
         err.print(f"[yellow]quarantined events: see[/] lake quarantine ls {source}")
     if failed:
@@ -211,7 +219,7 @@ def check(
                 out.print(f"{table.name}: {table.options.topic}, {len(pending)} files of events")
             except LakeError as error:
                 failures += 1
-                err.print(f"[bold red]error[/] {escape(error.message)}")
+                _tell_error(error.message)
     if failures:
         raise typer.Exit(1)
 
@@ -230,7 +238,7 @@ def status(
         project = Project.load(project_dir, profiles_dir, target)
         sources = [load_source(project, source)] if source else list(load_sources(project).values())
         spark = open_session(project)
-        rows = [_status(SilverTable.of(spark, table)) for found in sources for table in found.tables]
+        rows = [_status(spark, table) for found in sources for table in found.tables]
     if as_json:
         print(json.dumps(rows, indent=2))
     else:
@@ -260,7 +268,7 @@ def status(
         out.print(grid)
     for row in rows:
         if row["error"]:
-            err.print(f"[bold red]error[/] {escape(row['error'])}")
+            _tell_error(row["error"])
     if any(row["error"] for row in rows):
         raise typer.Exit(1)
 
@@ -365,8 +373,7 @@ def _show_rows(rows: Sequence[dict[str, Any]], names: Sequence[str], as_json: bo
     out.print(grid)
 
 
-def _status(silver: SilverTable) -> dict[str, Any]:
-    table = silver.table
+def _status(spark: SparkSession, table: Table) -> dict[str, Any]:
     row: dict[str, Any] = {
         "source": table.source,
         "table": table.name,
@@ -381,11 +388,13 @@ def _status(silver: SilverTable) -> dict[str, Any]:
         "error": None,
     }
     try:
-        state = silver.state()
-        root, listed = TopicFolder.of(table).listing(silver.spark)
+        # Looking must not make the schema, which SilverTable.of would.
+        silver = SilverTable.of(spark, table) if spark.catalog.databaseExists(table.schema) else None
+        state = silver.state() if silver else None
+        root, listed = TopicFolder.of(table).listing(spark)
         position = FilesPosition.from_text(state.position, root) if state else FilesPosition()
         row["landed_files"], row["waiting_files"] = len(position.files), len(position.pending(listed))
-        if state:
+        if silver and state:
             counted = {
                 item["__deleted"]: item["count"] for item in silver.read().groupBy("__deleted").count().collect()
             }
