@@ -25,12 +25,15 @@ from ingest.errors import LakeError, SetupError
 JAVA = 17
 SPARK = Path(pyspark.__file__).parent
 LOCK = Path(__file__).with_name("jars.lock")
-# Errors only, unless LAKE_SPARK_LOG says otherwise: a terminal belongs to the command that runs in it.
+# Errors only, unless LAKE_SPARK_LOG says otherwise: a terminal belongs to the command that runs in it. The embedded
+# metastore logs as errors, with their stack, what its caller handles.
 _LOGGING = """\
 rootLogger.level = ${env:LAKE_SPARK_LOG:-error}
 rootLogger.appenderRef.stderr.ref = console
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = ${env:LAKE_SPARK_LOG:-error}
+logger.metastore.name = org.apache.hadoop.hive.metastore.RetryingHMSHandler
+logger.metastore.level = ${env:LAKE_SPARK_LOG:-off}
 appender.console.type = Console
 appender.console.name = console
 appender.console.target = SYSTEM_ERR

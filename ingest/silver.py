@@ -7,6 +7,7 @@ No checkpoint lies beside the table that could disagree with it: the state is re
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -20,6 +21,7 @@ from ingest.errors import LakeError, WriteError
 from ingest.session import first_line
 
 STATE_KEY = "lake.state"
+_making_schemas = threading.Lock()
 # One bucket holds about this many rows of the first batch: small enough to be written again in well under a second
 # (172,456 rows of TICKIT's sale: docs/performance.md), large enough that a commit touches few files.
 _ROWS_A_BUCKET = 100_000
@@ -119,7 +121,10 @@ class SilverTable:
             The schema cannot be created.
         """
         try:
-            spark.sql(f"create database if not exists `{table.schema}`")
+            # Tables are landed side by side, and the metastore does not take two creations of a schema at a time.
+            with _making_schemas:
+                if not spark.catalog.databaseExists(table.schema):
+                    spark.sql(f"create database if not exists `{table.schema}`")
             root = spark.catalog.getDatabase(table.schema).locationUri
         except (PySparkException, Py4JJavaError) as error:
             raise _write_error(error, where=f"schema {table.schema}") from error
@@ -211,6 +216,7 @@ class SilverTable:
             "hoodie.embed.timeline.server": "false",
             "hoodie.write.markers.type": "DIRECT",
             "hoodie.bulkinsert.sort.mode": "NONE",
+            "hoodie.parquet.compression.codec": "snappy",
             # A merge-on-read table compacts itself beside its writes, so that what a reader merges stays bounded.
             "hoodie.compact.inline": "true" if options.table_type == "mor" else "false",
             "hoodie.compact.inline.max.delta.commits": "10",
