@@ -216,7 +216,6 @@ class SilverTable:
             "hoodie.embed.timeline.server": "false",
             "hoodie.write.markers.type": "DIRECT",
             "hoodie.bulkinsert.sort.mode": "NONE",
-            "hoodie.parquet.compression.codec": "snappy",
             # A merge-on-read table compacts itself beside its writes, so that what a reader merges stays bounded.
             "hoodie.compact.inline": "true" if options.table_type == "mor" else "false",
             "hoodie.compact.inline.max.delta.commits": "10",
