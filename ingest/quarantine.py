@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from ingest.declaration import Source, Table
 from ingest.errors import WriteError
 from ingest.session import first_line
+from ingest.silver import SMALL_COMMITS
 
 TABLE = "_quarantine"
 # The tables of a source are landed side by side; their quarantine is one Hudi table with one writer at a time.
@@ -88,7 +89,5 @@ _OPTIONS = {
     "hoodie.write.auto.upgrade": "false",
     "hoodie.index.type": "BUCKET",
     "hoodie.bucket.index.num.buckets": "1",
-    "hoodie.metadata.enable": "false",
-    "hoodie.embed.timeline.server": "false",
-    "hoodie.write.markers.type": "DIRECT",
+    **SMALL_COMMITS,
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -21,6 +21,12 @@ from ingest.errors import LakeError, WriteError
 from ingest.session import first_line
 
 STATE_KEY = "lake.state"
+# Hudi's settings for small commits: each of these was measured (docs/performance.md).
+SMALL_COMMITS = {
+    "hoodie.metadata.enable": "false",
+    "hoodie.embed.timeline.server": "false",
+    "hoodie.write.markers.type": "DIRECT",
+}
 _making_schemas = threading.Lock()
 # One bucket holds about this many rows of the first batch: small enough to be written again in well under a second
 # (172,456 rows of TICKIT's sale: docs/performance.md), large enough that a commit touches few files.
@@ -106,8 +112,6 @@ class SilverTable:
     spark: SparkSession
     table: Table
     path: str
-    # Extra Hudi options, for benchmarks that compare settings.
-    overrides: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, spark: SparkSession, table: Table) -> SilverTable:
@@ -211,10 +215,7 @@ class SilverTable:
             "hoodie.write.auto.upgrade": "false",
             "hoodie.datasource.write.commitmeta.key.prefix": "lake.",
             STATE_KEY: state.to_text(),
-            # Small commits: each of these was measured (docs/performance.md).
-            "hoodie.metadata.enable": "false",
-            "hoodie.embed.timeline.server": "false",
-            "hoodie.write.markers.type": "DIRECT",
+            **SMALL_COMMITS,
             "hoodie.bulkinsert.sort.mode": "NONE",
             # A merge-on-read table compacts itself beside its writes, so that what a reader merges stays bounded.
             "hoodie.compact.inline": "true" if options.table_type == "mor" else "false",
@@ -231,7 +232,6 @@ class SilverTable:
                 # A row whose partition changes must move, not stand in both.
                 "hoodie.index.type": "GLOBAL_SIMPLE",
                 "hoodie.simple.index.update.partition.path": "true",
-                **self.overrides,
             }
         return {
             **common,
@@ -240,7 +240,6 @@ class SilverTable:
             "hoodie.index.type": "BUCKET",
             "hoodie.bucket.index.hash.field": key,
             "hoodie.bucket.index.num.buckets": str(state.buckets),
-            **self.overrides,
         }
 
     @property
