@@ -87,7 +87,8 @@ def main() -> int:
     started = time.monotonic()
     try:
         ends = (datetime.now(UTC) - timedelta(days=1)).date()
-        _begin_anew(home)
+        begin_anew(home)
+        shutil.rmtree(ROOT / "target", ignore_errors=True)
         by_hand = f"lake generate {SOURCE} --out {home} --scale {scale:g} --ends {ends}"
         project = Project.load(ROOT)
         tables = load_source(project, SOURCE).tables
@@ -139,10 +140,13 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _begin_anew(home: Path) -> None:
-    """An empty lake: removes what an earlier demonstration left, and refuses a folder that is something else."""
-    manifest = home / "manifest.json"
-    if home.is_dir() and any(home.iterdir()) and not manifest.is_file():
+def begin_anew(home: Path) -> None:
+    """An empty lake: removes what an earlier demonstration left, and refuses a folder that is something else.
+
+    A lone catalog is no lake yet: every dbt command that compiles (`make lint` too) leaves one.
+    """
+    held = {entry.name for entry in home.iterdir()} if home.is_dir() else set()
+    if held - {"metastore"} and "manifest.json" not in held:
         raise LakeError(
             "this lake was not made by `make demo`",
             where=str(home.resolve()),
@@ -150,7 +154,6 @@ def _begin_anew(home: Path) -> None:
             action="choose another one with LAKE_HOME, or remove it",
         )
     shutil.rmtree(home, ignore_errors=True)
-    shutil.rmtree(ROOT / "target", ignore_errors=True)
 
 
 def _step(number: int, text: str) -> None:
