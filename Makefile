@@ -6,7 +6,7 @@ SCALE ?= 1
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast lint format docs bench packages lock clean
+.PHONY: help setup demo test test-real test-fast lint format docs bench packages lock clean
 
 help:  ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,10 @@ demo: setup  ## Generate a database, land it, build and test the marts, land its
 
 test: setup  ## All tests that need no server
 	pytest
+
+test-real: setup  ## The tests against real servers, which dev/servers.sh installs (Debian; as root)
+	@bash dev/servers.sh
+	pytest -m real
 
 test-fast: setup  ## The tests that need no Spark
 	pytest -m "not spark"

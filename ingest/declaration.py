@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pyspark.sql import types as T
 
 from ingest.errors import DeclarationError
-from ingest.project import FilesConnection, Project, Yaml, declaration_error, read_yaml
+from ingest.project import FilesConnection, JdbcConnection, Project, Yaml, declaration_error, read_yaml
 
 Connector = Literal["postgresql", "mariadb", "mysql", "sqlserver"]
 SemanticType = Literal[
@@ -47,6 +47,15 @@ _RESERVED = re.compile(r"(__|_hoodie_).*")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_]+")
 
 
+class Database(BaseModel):
+    """Where the source's own table is: a connection of type jdbc, and its name where the topic does not say it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    connection: str
+    table: str | None = Field(default=None, min_length=1)
+
+
 class IngestOptions(BaseModel):
     """`config.meta.ingest` of a table, after the source's defaults have been merged in."""
 
@@ -61,6 +70,7 @@ class IngestOptions(BaseModel):
     partition_by: tuple[str, ...] = ()
     deletes: Literal["soft"] = "soft"
     buckets: int | None = Field(default=None, ge=1, le=4096)
+    database: Database | None = None
 
 
 class ColumnOptions(BaseModel):
@@ -92,11 +102,18 @@ class Table:
     options: IngestOptions
     connection: FilesConnection
     where: str
+    database: JdbcConnection | None = None
 
     @property
     def key(self) -> tuple[str, ...]:
         """The columns of the primary key, in order."""
         return self.options.key
+
+    @property
+    def database_name(self) -> tuple[str, ...]:
+        """The parts of the table's name in its database: as declared, or the topic's last two, as Debezium names it."""
+        declared = self.options.database.table if self.options.database else None
+        return tuple(declared.split(".") if declared else self.options.topic.split(".")[-2:])
 
     @property
     def relation(self) -> str:
@@ -261,6 +278,9 @@ def _table(project: Project, file: Path, source: str, schema: str, defaults: Yam
         options=options,
         connection=project.connection(options.connection, where=f"{where}: config.meta.ingest.connection"),
         where=where,
+        database=project.database(options.database.connection, where=f"{where}: config.meta.ingest.database.connection")
+        if options.database
+        else None,
     )
 
 

@@ -7,20 +7,23 @@ means the same to both. Nothing in here knows any particular source.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 import yaml
 from jinja2 import StrictUndefined
 from jinja2.exceptions import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, SecretStr, TypeAdapter, ValidationError, field_validator
 
 from ingest.errors import DeclarationError
 
 Yaml = dict[str, Any]
+_Kind = TypeVar("_Kind", "FilesConnection", "JdbcConnection")
+_SECRET = re.compile(r"pass|pwd|secret|token|credential|//[^/]*@", re.IGNORECASE)
 
 
 class FilesConnection(BaseModel):
@@ -30,6 +33,31 @@ class FilesConnection(BaseModel):
 
     type: Literal["files"]
     path: str
+
+
+class JdbcConnection(BaseModel):
+    """A database that silver is compared with. The password stands in no text of it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: Literal["jdbc"]
+    url: str
+    user: str
+    password: SecretStr
+
+    @field_validator("url")
+    @classmethod
+    def _without_secret(cls, url: str) -> str:
+        if not re.match(r"jdbc:(postgresql|mariadb)://", url):
+            raise ValueError("expected jdbc:postgresql://... or jdbc:mariadb://...")
+        if re.search(r"password|[?&;]user=|//[^/?]*@", url, re.IGNORECASE):
+            raise ValueError("user and password have keys of their own")
+        return url
+
+    @property
+    def dialect(self) -> str:
+        """The database's name in the URL: postgresql or mariadb."""
+        return self.url.split(":")[1]
 
 
 class Renderer:
@@ -90,7 +118,7 @@ class Project:
     target_name: str
     target: Yaml
     model_paths: tuple[str, ...]
-    connections: Mapping[str, FilesConnection]
+    connections: Mapping[str, FilesConnection | JdbcConnection]
     renderer: Renderer
 
     @classmethod
@@ -155,14 +183,24 @@ class Project:
         )
 
     def connection(self, name: str, *, where: str) -> FilesConnection:
-        """The connection of that name; `where` is the place that asks for it."""
-        if name not in self.connections:
+        """The connection for events of that name; `where` is the place that asks for it."""
+        return self._connection(name, FilesConnection, where=where)
+
+    def database(self, name: str, *, where: str) -> JdbcConnection:
+        """The connection to a database of that name; `where` is the place that asks for it."""
+        return self._connection(name, JdbcConnection, where=where)
+
+    def _connection(self, name: str, kind: type[_Kind], *, where: str) -> _Kind:
+        found = self.connections.get(name)
+        if not isinstance(found, kind):
+            known = [other for other, connection in self.connections.items() if isinstance(connection, kind)]
             raise DeclarationError(
-                f"names the connection '{name}', which is not there",
+                f"names the connection '{name}', which is "
+                + ("not there" if found is None else f"of type {found.type}"),
                 where=where,
-                expected=f"one of {self.profiles_dir / 'connections.yml'}: {', '.join(self.connections) or 'none'}",
+                expected=f"one of {self.profiles_dir / 'connections.yml'}: {', '.join(known) or 'none'}",
             )
-        return self.connections[name]
+        return found
 
 
 def read_yaml(path: Path) -> Yaml:
@@ -210,13 +248,18 @@ def _find_profiles(root: Path, profiles_dir: Path | None) -> Path:
     )
 
 
-def _read_connections(path: Path, renderer: Renderer) -> dict[str, FilesConnection]:
-    adapter: TypeAdapter[FilesConnection] = TypeAdapter(FilesConnection)
-    connections = {}
+def _read_connections(path: Path, renderer: Renderer) -> dict[str, FilesConnection | JdbcConnection]:
+    connections: dict[str, FilesConnection | JdbcConnection] = {}
     for name, raw in read_yaml(path).items():
         where = f"{path}: {name}"
+        kind = raw.get("type") if isinstance(raw, dict) else None
+        model: type[FilesConnection | JdbcConnection] = JdbcConnection if kind == "jdbc" else FilesConnection
+        if kind == "jdbc" and "env_var(" not in str(raw.get("password", "env_var(")):
+            raise DeclarationError(
+                "password is written into the file", where=where, expected="password: \"{{ env_var('...') }}\""
+            )
         try:
-            connections[name] = adapter.validate_python(renderer.render(raw, where=where))
+            connections[name] = TypeAdapter(model).validate_python(renderer.render(raw, where=where))
         except ValidationError as error:
             raise declaration_error(error, where=where) from error
     return connections
@@ -227,10 +270,11 @@ def declaration_error(error: ValidationError, *, where: str) -> DeclarationError
     found = []
     for issue in error.errors():
         key = ".".join(str(part) for part in issue["loc"]) or "(the whole)"
+        shown = "***" if _SECRET.search(f"{key} {issue['input']}") else repr(issue["input"])
         if issue["type"] == "missing":
             found.append(f"{key} is missing")
         elif issue["type"] == "extra_forbidden":
-            found.append(f"{key} is not a known key (found {issue['input']!r})")
+            found.append(f"{key} is not a known key (found {shown})")
         else:
-            found.append(f"{key} is {issue['input']!r}: {issue['msg']}")
+            found.append(f"{key} is {shown}: {issue['msg']}")
     return DeclarationError("; ".join(found), where=where, action="see docs/declarations.md for every key")

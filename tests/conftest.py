@@ -30,6 +30,7 @@ Row = dict[str, Any]
 def pytest_configure(config: pytest.Config) -> None:
     """Registers the marks of this project."""
     config.addinivalue_line("markers", "spark: needs a Spark session")
+    config.addinivalue_line("markers", "real: needs real database servers (make test-real)")
 
 
 @pytest.fixture(scope="session")

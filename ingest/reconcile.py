@@ -1,0 +1,478 @@
+"""Compares silver with its source: finds every difference, and names the keys.
+
+Both sides are cut to the declared columns and brought to the declared types. A hash of each row is summed up by bucket
+of its key; buckets that agree are done, and only the rows of the others are joined. The source is read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+from py4j.protocol import Py4JJavaError
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ingest.declaration import Table
+from ingest.errors import InputError, LakeError
+from ingest.project import JdbcConnection
+from ingest.session import first_line
+from ingest.silver import SilverTable
+from ingest.sources.files import FilesPosition, TopicFolder
+
+Kind = Literal["missing", "extra", "different"]
+KINDS: Mapping[Kind, str] = {
+    "missing": "in the source, not in silver",
+    "extra": "in silver, not in the source",
+    "different": "in both, with other values",
+}
+_BUCKETS = 1024
+_ROWS_A_READ = 200_000
+_MOST_READS = 64
+_SUFFIXES = (".parquet", ".csv", ".csv.gz")
+# A text that no file holds: it keeps Spark's CSV reader from taking any text for a null.
+_NO_TEXT = "\u0001no text\u0001"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A row that is not the same on both sides: its kind, its key as text, and the columns that differ."""
+
+    kind: Kind
+    key: Mapping[str, str | None]
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reconciled:
+    """What the comparison of one table found.
+
+    Attributes
+    ----------
+    against:
+        What silver was compared with; empty where there is nothing to compare with.
+    instant, position:
+        The commit of silver that was read, and the highest `__position` it knows.
+    waiting_files:
+        Files of events that are not landed yet: differences may lie in them.
+    source_rows, silver_rows:
+        Rows of both sides; tombstones are not rows.
+    counts:
+        Differences, by kind: all of them.
+    differences:
+        The first of each kind, by key.
+    error:
+        Why the table could not be compared.
+    """
+
+    table: Table
+    against: str = ""
+    instant: str = ""
+    position: str = ""
+    waiting_files: int = 0
+    source_rows: int = 0
+    silver_rows: int = 0
+    counts: Mapping[Kind, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
+    differences: tuple[Difference, ...] = ()
+    error: LakeError | None = None
+
+    @property
+    def equal(self) -> bool:
+        """Whether the table was compared and nothing differs."""
+        return bool(self.against) and self.error is None and not any(self.counts.values())
+
+    @property
+    def told(self) -> str:
+        """The result in words."""
+        if self.error:
+            return "failed"
+        if not self.against:
+            return "nothing to compare with"
+        behind = f"; silver is behind, {self.waiting_files} files wait" if self.waiting_files else ""
+        return ("equal" if self.equal else "different") + behind
+
+
+def reconcile(
+    spark: SparkSession, table: Table, *, against: Path | None = None, null_text: str = r"\N", limit: int = 10
+) -> Reconciled:
+    """Compares a silver table with its database, or with the file of its name in the folder `against`.
+
+    Parameters
+    ----------
+    against:
+        A folder of `<name>.parquet`, `.csv` or `.csv.gz` with a header; a name is the table's, or its topic's without
+        any of its first parts (`sale`, `ecomm.sale`, `tickit.ecomm.sale`).
+    null_text:
+        The text that means null in a CSV file. An empty field is the empty text then; where `null_text` is itself
+        empty, an empty field is null and only a quoted one is the empty text.
+    limit:
+        Keys to name of each kind. All are counted.
+
+    A failure is the result's `error`: the other tables of a source can still be compared.
+    """
+    found = Reconciled(table)
+    try:
+        with _as_input_error(table):
+            return _compare(spark, found, against, null_text, limit)
+    except LakeError as error:
+        return Reconciled(table, error=error)
+
+
+def _compare(spark: SparkSession, found: Reconciled, against: Path | None, null_text: str, limit: int) -> Reconciled:
+    table = found.table
+    if not table.key:
+        raise InputError("has no key, so no row can be told from another", where=table.where, expected="a declared key")
+    path = _oracle_file(table, against) if against else None
+    if path is None and (against is not None or table.database is None):
+        return found
+    silver = SilverTable.of(spark, table) if spark.catalog.databaseExists(table.schema) else None
+    state = silver.state() if silver else None
+    if silver is None or state is None:
+        raise InputError("is not landed yet", where=table.where, action=f"lake ingest {table.source}")
+    root, listed = TopicFolder.of(table).listing(spark)
+    waiting = len(FilesPosition.from_text(state.position, root).pending(listed))
+
+    read = silver.read()
+    live = read.where("__deleted = 'false'")
+    ours = _canonical(table, live.select(*(
+        F.col(_quoted(column.name)) if column.name in read.columns else F.lit(None).alias(column.name)
+        for column in table.columns
+    )))  # fmt: skip
+    theirs = _canonical(table, _file(spark, table, path, null_text) if path else _database(spark, table))
+    theirs = theirs.persist(StorageLevel.DISK_ONLY)
+    try:
+        sums = _sums(theirs, "theirs").join(_sums(ours, "ours"), "__bucket", "full_outer").persist()
+        totals = sums.agg(*(F.coalesce(F.sum(f"{side}.rows"), F.lit(0)).alias(side) for side in ("theirs", "ours")))
+        (rows,) = totals.collect()
+        unequal = [
+            row[0] for row in sums.where(~F.col("theirs").eqNullSafe(F.col("ours"))).select("__bucket").collect()
+        ]
+        sums.unpersist()
+        counts, differences = _differences(table, theirs, ours, unequal, limit)
+    finally:
+        theirs.unpersist()
+    return Reconciled(
+        table,
+        against=str(path) if path else f"{table.database.url}, {'.'.join(table.database_name)}",  # type: ignore[union-attr]
+        instant=state.instant,
+        position=state.watermark,
+        waiting_files=waiting,
+        source_rows=rows["theirs"],
+        silver_rows=rows["ours"],
+        counts=counts,
+        differences=differences,
+    )
+
+
+def _canonical(table: Table, rows: DataFrame) -> DataFrame:
+    """The declared columns, so that `<=>` says whether two values are the same, and the bucket of the key."""
+    columns = [
+        _comparable(F.col(_quoted(column.name)), column.data_type).alias(column.name) for column in table.columns
+    ]
+    keys = [F.col(_quoted(name)) for name in table.key]
+    return rows.select(*columns).withColumn("__bucket", F.pmod(_hash(keys), F.lit(_BUCKETS)).cast("int"))
+
+
+def _comparable(value: Column, data_type: T.DataType) -> Column:
+    if isinstance(data_type, T.DecimalType):
+        # With every digit there is room for: a digit too many in the source is a difference, and not rounded away.
+        return value.cast(T.DecimalType(38, 38 - (data_type.precision - data_type.scale)))
+    if isinstance(data_type, T.ArrayType):
+        return F.to_json(value.cast(data_type))
+    return value.cast(data_type)
+
+
+def _hash(values: Sequence[Column]) -> Column:
+    """A hash that tells null from the empty text, and ('a', null) from (null, 'a'): Spark's own passes over nulls."""
+    return F.xxhash64(*(part for value in values for part in (value.isNull(), value)))
+
+
+def _sums(rows: DataFrame, side: str) -> DataFrame:
+    values = [F.col(_quoted(name)) for name in rows.columns if name != "__bucket"]
+    summed = rows.groupBy("__bucket").agg(F.count("*").alias("rows"), F.bit_xor(_hash(values)).alias("hashes"))
+    return summed.select("__bucket", F.struct("rows", "hashes").alias(side))
+
+
+def _differences(
+    table: Table, theirs: DataFrame, ours: DataFrame, buckets: Sequence[int], limit: int
+) -> tuple[dict[Kind, int], tuple[Difference, ...]]:
+    counts: dict[Kind, int] = dict.fromkeys(KINDS, 0)
+    if not buckets:
+        return counts, ()
+    left, right = (
+        rows.where(F.col("__bucket").isin(*buckets)).withColumn("__here", F.lit(True)).alias(side)
+        for rows, side in ((theirs, "theirs"), (ours, "ours"))
+    )
+    same_key = F.lit(True)
+    for name in table.key:
+        same_key = same_key & _of("theirs", name).eqNullSafe(_of("ours", name))
+    others = [column.name for column in table.columns if column.name not in table.key]
+    unequal = [F.when(~_of("theirs", name).eqNullSafe(_of("ours", name)), F.lit(name)) for name in others]
+    kind = (
+        F.when(_of("ours", "__here").isNull(), "missing")
+        .when(_of("theirs", "__here").isNull(), "extra")
+        .when(F.size("__columns") > 0, "different")
+    )
+    found = (
+        left.join(right, same_key, "full_outer")
+        .withColumn("__columns", F.array_compact(F.array(*unequal)) if unequal else F.array().cast("array<string>"))
+        .select(
+            kind.alias("__kind"),
+            "__columns",
+            *(F.coalesce(_of("theirs", name), _of("ours", name)).alias(name) for name in table.key),
+        )
+        .where("__kind is not null")
+        .persist(StorageLevel.DISK_ONLY)
+    )
+    try:
+        counts |= {row["__kind"]: row["count"] for row in found.groupBy("__kind").count().collect()}
+        differences = []
+        for name in (name for name in KINDS if counts[name]):
+            chosen = found.where(F.col("__kind") == name).orderBy(*map(_quoted, table.key)).limit(limit)
+            for row in chosen.select("__columns", *(_shown(table, key).alias(key) for key in table.key)).collect():
+                key = {part: row[part] for part in table.key}
+                differences.append(Difference(name, key, tuple(row["__columns"]) if name == "different" else ()))
+        return counts, tuple(differences)
+    finally:
+        found.unpersist()
+
+
+def _of(side: str, name: str) -> Column:
+    return F.col(f"{side}.{_quoted(name)}")
+
+
+def _shown(table: Table, key: str) -> Column:
+    """A part of a key as text, in its declared type; bytes in hexadecimal digits."""
+    (data_type,) = (column.data_type for column in table.columns if column.name == key)
+    value = F.col(_quoted(key))
+    if isinstance(data_type, T.BinaryType):
+        return F.hex(value)
+    return (value.cast(data_type) if isinstance(data_type, T.DecimalType) else value).cast("string")
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _oracle_file(table: Table, folder: Path) -> Path | None:
+    parts = table.options.topic.split(".")
+    names = [table.name, *(".".join(parts[start:]) for start in range(len(parts)))]
+    places = (folder / f"{name}{suffix}" for name in names for suffix in _SUFFIXES)
+    return next((place for place in places if place.exists()), None)
+
+
+def _file(spark: SparkSession, table: Table, path: Path, null_text: str) -> DataFrame:
+    """The declared columns of a file. Raises InputError where it lacks one."""
+    uri = path.resolve().as_uri()
+    text = path.suffix != ".parquet"
+    if text:
+        options = {"header": "true", "multiLine": "true", "escape": '"', "nullValue": _NO_TEXT, "mode": "FAILFAST"}
+        rows = spark.read.options(**options).csv(uri)
+    else:
+        rows = spark.read.parquet(uri)
+    lacking = [column.name for column in table.columns if column.name not in rows.columns]
+    if lacking:
+        raise InputError(
+            f"has no column {', '.join(lacking)}", where=str(path), expected="the columns that the table declares"
+        )
+    columns = []
+    for column in table.columns:
+        value = F.col(_quoted(column.name))
+        if text:
+            # Spark gives an empty field as null, whatever means null.
+            value = F.when(value == null_text, None).otherwise(F.coalesce(value, F.lit(""))) if null_text else value
+            value = _from_text(value, column.data_type)
+        columns.append(value.alias(column.name))
+    return rows.select(*columns)
+
+
+def _from_text(value: Column, data_type: T.DataType) -> Column:
+    if isinstance(data_type, T.ArrayType):
+        return F.from_json(value, data_type)
+    if isinstance(data_type, T.BinaryType):
+        return F.unhex(F.regexp_replace(value, r"^\\\\x", ""))
+    return value
+
+
+def _database(spark: SparkSession, table: Table) -> DataFrame:
+    """The declared columns of the database's table, cast there to what Spark's reader takes over without loss."""
+    connection = table.database
+    assert connection is not None
+    dialect = _DIALECTS[connection.dialect]
+    selected = ", ".join(
+        f"{dialect.cast(dialect.quote(column.name), column.data_type)} as {dialect.quote(column.name)}"
+        for column in table.columns
+    )
+    relation = ".".join(map(dialect.quote, table.database_name))
+    first = dialect.quote(table.key[0])
+    whole = any(
+        column.name == table.key[0] and isinstance(column.data_type, T.IntegerType | T.LongType)
+        for column in table.columns
+    )
+    predicates = _ranges(spark, connection, dialect, relation, first, whole=whole)
+    rows = spark.read.jdbc(
+        connection.url,
+        f"(select {selected}, {first} as {dialect.quote('__range')} from {relation}) as rows_of_source",
+        predicates=predicates,
+        properties=_properties(connection, dialect),
+    )
+    return rows.select(*(
+        dialect.taken(F.col(_quoted(column.name)), column.data_type).alias(column.name) for column in table.columns
+    ))  # fmt: skip
+
+
+def _ranges(
+    spark: SparkSession, connection: JdbcConnection, dialect: _Dialect, relation: str, first: str, *, whole: bool
+) -> list[str]:
+    """Conditions on the key's first column, each true for about as many rows; together they are true for every row."""
+    column = dialect.quote("__range")
+
+    def ask(query: str) -> list[str]:
+        reader = spark.read.format("jdbc").options(url=connection.url, query=query, **_properties(connection, dialect))
+        return [str(value) for value in reader.load().collect()[0] if value is not None]
+
+    (rows,) = ask(f"select count(*) as n from {relation}")
+    reads = min(_MOST_READS, int(rows) // _ROWS_A_READ)
+    query = dialect.bounds(relation, first, reads, whole=whole) if reads > 1 else None
+    bounds = ask(query) if query else []
+    literals = ["'" + bound.replace("'", "''") + "'" for bound in dict.fromkeys(bounds)]
+    if not literals:
+        return ["1 = 1"]
+    between = [f"{column} >= {low} and {column} < {high}" for low, high in pairwise(literals)]
+    return [f"{column} < {literals[0]} or {column} is null", *between, f"{column} >= {literals[-1]}"]
+
+
+def _properties(connection: JdbcConnection, dialect: _Dialect) -> dict[str, str]:
+    return {
+        "user": connection.user,
+        "password": connection.password.get_secret_value(),
+        "driver": dialect.driver,
+        "sessionInitStatement": dialect.session,
+        "fetchsize": "10000",
+    }
+
+
+@contextmanager
+def _as_input_error(table: Table) -> Iterator[None]:
+    """Spark's and the driver's errors as InputError, without the password."""
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        text = str(error)
+        if table.database:
+            text = text.replace(table.database.password.get_secret_value() or _NO_TEXT, "***")
+        causes = [line for line in text.splitlines() if "SQLException" in line or "PSQLException" in line]
+        where = f"{table.where}: {table.database.url}" if table.database else table.where
+        raise InputError(
+            first_line("\n".join(causes) or text), where=where, action="mend it and compare again"
+        ) from error
+
+
+class _Dialect:
+    """How a database writes identifiers, casts and bounds."""
+
+    driver = ""
+    session = ""
+
+    def quote(self, name: str) -> str:
+        """An identifier."""
+        return '"' + name.replace('"', '""') + '"'
+
+    def cast(self, value: str, data_type: T.DataType) -> str:
+        """SQL that gives the value in a form that Spark's reader cannot alter."""
+        raise NotImplementedError
+
+    def bounds(self, relation: str, first: str, reads: int, *, whole: bool) -> str | None:
+        """A query for one row: the values that part a column (of `whole` numbers) into ranges; None: it cannot."""
+        raise NotImplementedError
+
+    def taken(self, value: Column, data_type: T.DataType) -> Column:
+        """What `cast` wrote, in the declared type."""
+        if isinstance(data_type, T.TimestampType):
+            return F.timestamp_micros(value)
+        if isinstance(data_type, T.DateType):
+            return F.date_from_unix_date(value.cast("int"))
+        if isinstance(data_type, T.ArrayType):
+            return F.from_json(value, data_type)
+        return value
+
+
+class _PostgreSql(_Dialect):
+    driver = "org.postgresql.Driver"
+    session = "set time zone 'UTC'"
+
+    def cast(self, value: str, data_type: T.DataType) -> str:  # noqa: PLR0911 - a return a type
+        seconds = f"extract(epoch from {value})"
+        match data_type:
+            case T.TimestampType():
+                # Debezium's own values for infinity.
+                return (
+                    f"case when isfinite({value}) then round({seconds} * 1000000)::bigint when {value} > 'epoch' "
+                    "then 9223371331200000000 else -9223372036832400000 end"
+                )
+            case T.DateType():
+                return f"case when isfinite({value}) then round({seconds} / 86400)::bigint end"
+            case T.IntegerType() | T.LongType():
+                return f"{value}::bigint"
+            case T.BooleanType():
+                return f"{value}::boolean"
+            case T.FloatType() | T.DoubleType():
+                return f"{value}::float8"
+            case T.BinaryType():
+                return value
+            case T.ArrayType():
+                return f"array_to_json({value})::text"
+            case T.DecimalType():
+                return f"{value}::text"
+        # Unlike a cast, format keeps the blanks that fill a char(n).
+        return f"case when {value} is not null then format('%s', {value}) end"
+
+    def bounds(self, relation: str, first: str, reads: int, *, whole: bool) -> str | None:
+        parts = ", ".join(
+            f"(percentile_disc({number / reads}) within group (order by {first}))::text as b{number}"
+            for number in range(1, reads)
+        )
+        return f"select {parts} from {relation}"
+
+
+class _MariaDb(_Dialect):
+    driver = "org.mariadb.jdbc.Driver"
+    # Spark has no dialect for MariaDB's URLs and quotes the columns it asks for as the standard does.
+    session = "set time_zone = '+00:00', sql_mode = concat(@@sql_mode, ',ANSI_QUOTES')"
+
+    def quote(self, name: str) -> str:
+        # The columns of a query are asked for before the session's settings are made.
+        return "`" + name.replace("`", "``") + "`"
+
+    def cast(self, value: str, data_type: T.DataType) -> str:
+        match data_type:
+            case T.TimestampType():
+                return f"timestampdiff(microsecond, '1970-01-01', {value})"
+            case T.DateType():
+                return f"datediff({value}, '1970-01-01')"
+            case T.IntegerType() | T.LongType() | T.BooleanType():
+                return f"cast({value} as signed)"
+            case T.FloatType() | T.DoubleType():
+                return f"cast({value} as double)"
+            case T.BinaryType():
+                return value
+        return f"cast({value} as char)"
+
+    def bounds(self, relation: str, first: str, reads: int, *, whole: bool) -> str | None:
+        if not whole:
+            return None
+        parts = ", ".join(
+            f"min({first}) + (max({first}) - min({first})) * {number} div {reads} as b{number}"
+            for number in range(1, reads)
+        )
+        return f"select {parts} from {relation}"
+
+
+_DIALECTS: Mapping[str, _Dialect] = {"postgresql": _PostgreSql(), "mariadb": _MariaDb()}
