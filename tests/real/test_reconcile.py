@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from conftest import REPOSITORY, DbtProject, MakeProject, pg, table_of, unwrapped
+from conftest import REPOSITORY, DbtProject, MakeProject, table_of, unwrapped
 from pyspark.sql import SparkSession
 
 from ingest import reconcile as module
@@ -113,46 +113,6 @@ def test_tickit(
 AT = datetime(2024, 2, 29, 23, 59, 59, 123456, tzinfo=UTC)
 MICROS = int(AT.timestamp()) * 1_000_000 + AT.microsecond
 DAY = (date(1969, 12, 31) - date(1970, 1, 1)).days
-LONG = "☃" * 100_000
-
-
-def test_types_of_postgresql(
-    make_project: MakeProject, spark: SparkSession, postgresql: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    columns = {"id": "string", "order": "string", "doc": "string", "price": "decimal(20,4)", "at": "timestamp",
-               "zoned": "timestamp", "day": "date", "flag": "boolean", "tags": "array<string>", "weight": "double",
-               "small": "float", "note": "string", "filled": "string"}  # fmt: skip
-    table = table_of("Order", columns, ["id", "order"], database={"connection": "source_db", "table": "public.Order"})
-    project = make_project({"tables": [table]})
-    connect(project, monkeypatch, postgresql, files=str(project.bronze))
-    uuid = "6f1c0f0e-0000-4000-8000-0000000000{:02d}"
-    rows: list[dict[str, Any]] = [
-        {"id": uuid.format(number), "order": f"Zürich {number}'", "doc": '{"a":  1}', "price": "1234567890123456.7891",
-         "at": MICROS, "zoned": "2024-02-29T23:59:59.123456Z", "day": DAY, "flag": True, "tags": ["a", None, 'b"'],
-         "weight": 0.1, "small": 0.5, "note": note, "filled": "ab   "}
-        for number, note in enumerate(("", None, LONG))
-    ]  # fmt: skip
-    project.deliver("shop.Order", 0, [pg("c", 1 + number, **row) for number, row in enumerate(rows)])
-    project.land_well(spark)
-    values = ",".join(
-        f"('{row['id']}', {literal(row['b c'])}, '{{\"a\":  1}}', {row['price']}, '2024-02-29 23:59:59.123456', "
-        f"'2024-03-01 08:59:59.123456+09', '1969-12-31', true, array['a', null, 'b\"'], 0.1, 0.5, "
-        f"{literal(row['note'])}, 'ab')" for row in rows
-    )  # fmt: skip
-    postgresql.run(
-        'create table "Order" (id uuid, "order" text, doc json, price numeric, at timestamp, zoned timestamptz, '
-        "day date, flag boolean, tags text[], weight float8, small float4, note text, filled char(5), "
-        'primary key (id, "order"));'
-        f'insert into "Order" values {values};'
-    )
-    monkeypatch.setattr(module, "_ROWS_A_READ", 1)
-    result = compared(project, spark, "Order")
-    assert result.equal, told(result)
-    postgresql.run("""update "Order" set note = coalesce(note, '') || case when note is null then '' else '.' end;
-                      update "Order" set price = price + 0.00001 where id::text like '%00';""")
-    assert {(row.key["id"], row.columns) for row in compared(project, spark, "Order").differences} == {
-        (uuid.format(0), ("price", "note")), (uuid.format(1), ("note",)), (uuid.format(2), ("note",))
-    }  # fmt: skip
 
 
 def test_types_of_mariadb(
