@@ -1,80 +1,157 @@
-"""Steps between decoded changes and silver: the total order of changes, and the last change of each key.
+"""Steps between decoded changes and silver: the total order of changes, the last change of each key, late changes,
+values that an event does not hold, and truncates.
 
-Every step takes and returns a DataFrame, and none reads or writes anything.
+Every step takes and returns DataFrames, and none writes anything.
+
+A change's place is its `__position`: `<epoch>.<place in the source's log>/<place of delivery>`, a text that sorts in
+the order in which the source made the changes and has no ties.
 """
 
 from __future__ import annotations
 
+from functools import reduce
+
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
-from ingest.declaration import Connector, Table
+from ingest.declaration import Table
+from ingest.decode.columns import UNAVAILABLE_SEPARATOR, silver_columns
+
+# Text before the log position: the epoch and a point.
+_EPOCH_LENGTH = 5
 
 
-def log_position(connector: Connector) -> Expression:
-    """Where in the source's log a change stands, as a text of fixed width that sorts as the log does.
+def log_position(table: Table) -> Expression:
+    """Where in the source's log a change stands, as a text that sorts as the log does; null where an event has none.
 
-    - postgresql: LSN;
+    - order_by: the declared columns;
+    - postgresql: LSN of the last commit before the change, LSN of the change. Debezium gives both in
+      `source.sequence`; where it does not, the change's own LSN stands for the commit's. A row read by a snapshot
+      holds all that was committed before its LSN;
     - mariadb, mysql: number of the binlog file, position, row;
-    - sqlserver: commit LSN, change LSN, event serial number (Debezium's documented order of its events).
+    - sqlserver: commit LSN, change LSN, event serial number (Debezium's documented order of its events);
+    - dynamodb: sequence number, up to 40 digits.
 
-    A part that is missing, as for rows of an incremental snapshot, sorts first: such a row says what the table held
-    and must not win against a change.
+    Rows of an incremental snapshot have none.
     """
-    if connector == "postgresql":
-        return _number("__lsn", 16)
-    if connector in ("mariadb", "mysql"):
+    options = table.options
+    if options.order_by:
+        types = {column.name: column.data_type for column in table.columns}
+        return F.concat_ws(".", *(_sortable(name, types[name]) for name in options.order_by))
+    if options.connector == "postgresql":
+        own = _number("__lsn", 16)
+        commit = F.coalesce(F.lpad(F.lower(F.hex(_commit_lsn())), 16, "0"), own)
+        read = F.concat(own, F.lit("." + "0" * 16))
+        place = F.when(_is_read(), read).otherwise(F.concat(commit, F.lit("."), own))
+        return F.when(F.col("__lsn").isNotNull(), place)
+    if options.connector in ("mariadb", "mysql"):
         file_number = F.lpad(F.regexp_extract(F.coalesce("__source_file", F.lit("")), r"(\d*)$", 1), 10, "0")
-        return F.concat(file_number, F.lit("."), _number("__source_pos", 16), F.lit("."), _number("__source_row", 8))
+        place = F.concat(file_number, F.lit("."), _number("__source_pos", 16), F.lit("."), _number("__source_row", 8))
+        return F.when(F.col("__source_pos").isNotNull() & F.col("__source_file").isNotNull(), place)
+    if options.connector == "dynamodb":
+        return F.lpad("__sequence_number", 40, "0")
     none = "00000000:00000000:0000"
-    return F.concat(
-        F.coalesce("__source_commit_lsn", F.lit(none)),
+    place = F.concat(
+        F.col("__source_commit_lsn"),
         F.lit("."),
         F.coalesce("__source_change_lsn", F.lit(none)),
         F.lit("."),
         _number("__source_event_serial_no", 8),
     )
+    return F.when(F.col("__source_commit_lsn").isNotNull(), place)
 
 
-def with_position(changes: DataFrame, connector: Connector) -> DataFrame:
-    """Adds `__position`: `<log position>/<offset>`, which sorts as text and has no ties.
+def with_position(changes: DataFrame, table: Table, watermark: str) -> DataFrame:
+    """Adds `__position`, and `__key` where the table has one.
 
-    The offset decides between changes that share a log position (rows of a snapshot, repeated deliveries): the
-    partition, the file's first offset and the order within the file.
+    The place of delivery decides between changes that share a log position (rows of a snapshot, repeated
+    deliveries): the partition, the file's first offset and the order within the file. A row without a log position
+    was read by an incremental snapshot, after everything that was landed before: it stands at the watermark.
     """
+    epoch = f"{table.options.epoch:04x}."
     offset = F.concat(
         _number("_partition", 4), F.lit("-"), _number("_start_offset", 12), F.lit("-"), _number("_order", 16)
     )
-    return changes.withColumn("__position", F.concat(log_position(connector), F.lit("/"), offset))
+    before = watermark.split("/", maxsplit=1)[0][_EPOCH_LENGTH:] if watermark.startswith(epoch) else ""
+    log = F.coalesce(log_position(table), F.lit(before))
+    placed = changes.withColumn("__position", F.concat(F.lit(epoch), log, F.lit("/"), offset))
+    if table.record_key == "__key":
+        texts = F.array(*(F.col(f"`{name}`").cast("string") for name in table.key))
+        placed = placed.withColumn("__key", F.to_json(texts))
+    return placed.withColumn("__carried", F.lit(None).cast("string"))
+
+
+def placed_by_delivery(changes: DataFrame, table: Table) -> DataFrame:
+    """The changes of keys that a snapshot read amid their stream, with the positions the order of delivery gives.
+
+    Two things the log position of an event does not say (traps of real streams):
+
+    - a row of an incremental snapshot holds what came before it, and not what comes after it;
+    - a change whose transaction was open while a snapshot read the row has a smaller LSN than that row, comes after
+      it, and counts. Only its commit position would say so, and Debezium does not know one before the first commit.
+
+    One window by the record key; only for batches in which `last_of_each_key` finds such keys.
+    """
+    delivered = (
+        Window.partitionBy(f"`{table.record_key}`")
+        .orderBy(F.substring_index("__position", "/", -1))
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    whole_log, offset = _log(), F.substring_index("__position", "/", -1)
+    raised = whole_log
+    if table.options.connector == "postgresql":
+        read_at = F.max(F.when(_is_read() & F.col("__lsn").isNotNull(), F.split(whole_log, r"\.")[1])).over(delivered)
+        commit = F.greatest(F.split(whole_log, r"\.")[1], F.coalesce(read_at, F.lit("")))
+        own = F.concat(F.substring(whole_log, 1, _EPOCH_LENGTH), commit, F.lit("."), F.split(whole_log, r"\.")[2])
+        raised = F.when(~_is_read() & _commit_lsn().isNull(), own).otherwise(whole_log)
+    placed = changes.withColumn("_log", raised).withColumn("_unplaced", _is_read() & log_position(table).isNull())
+    before = F.coalesce(F.max("_log").over(delivered), F.lit(""))
+    log = F.when(F.col("_unplaced"), F.greatest("_log", before)).otherwise(F.col("_log"))
+    return placed.withColumn("__position", F.concat(log, F.lit("/"), offset)).drop("_log", "_unplaced")
 
 
 def last_of_each_key(changes: DataFrame, table: Table) -> DataFrame:
-    """One row per key: its last change by position. Changes that cannot or need not be applied stay, each by itself.
+    """One row per key: its last change by position. Changes that are of no key's stay, each by itself.
 
     Adds
     ----
     `_outcome` string:
-        'ignored', 'quarantined', or null for the last change of a key.
+        'ignored', 'quarantined', 'truncated', or null for the last change of a key.
     `_events` bigint, `_duplicates` bigint:
         How many events the row stands for, and how many of these were delivered more than once.
+    `_mixed` boolean:
+        The key's events are rows of a snapshot as well as changes: see `placed_by_delivery`.
     """
-    outcome = F.when(F.col("_ignored"), "ignored").when(F.col("_problem").isNotNull(), "quarantined")
+    is_truncate = F.coalesce(F.col("__op") == "t", F.lit(False))
+    truncated = "ignored" if table.options.truncate == "ignore" else "truncated"
+    outcome = (
+        F.when(F.col("_ignored"), "ignored")
+        .when(F.col("_problem").isNotNull(), "quarantined")
+        .when(is_truncate & F.lit(bool(table.key)), truncated)
+    )
+    judged = changes.withColumn("_outcome", outcome)
+    if not table.key:
+        alone = {"_events": F.lit(1), "_duplicates": F.lit(0), "_mixed": F.lit(False)}
+        return judged.withColumns(alone)
     # A group of its own for each change that has no key to be grouped by.
-    alone = F.when(outcome.isNotNull(), F.concat_ws("/", "_file", F.col("_order").cast("string")))
-    key = [F.when(outcome.isNull(), F.col(f"`{name}`")).alias(f"_key_{name}") for name in table.key]
-    grouped = changes.withColumn("_outcome", outcome).withColumn("_alone", alone)
-    for name, column in zip(table.key, key, strict=True):
-        grouped = grouped.withColumn(f"_key_{name}", column)
-    partition = [*(f"_key_{name}" for name in table.key), "_alone"]
+    of_no_key = F.when(outcome.isNotNull(), F.concat_ws("/", "_file", F.col("_order"), F.col("_start_offset")))
+    partition = ["_group", "_alone"]
     newest_first = Window.partitionBy(*partition).orderBy(F.col("__position").desc())
     whole = Window.partitionBy(*partition)
-    log = F.substring_index("__position", "/", 1)
+    is_read = F.coalesce(_is_read(), F.lit(False))
     return (
-        grouped.withColumn("_rank", F.row_number().over(newest_first))
-        .withColumn("_repeated", (F.lag(log).over(newest_first) == log).cast("int"))
-        .withColumn("_events", F.count("*").over(whole))
-        .withColumn("_duplicates", F.coalesce(F.sum("_repeated").over(whole), F.lit(0)))
+        judged.withColumns({"_group": F.when(outcome.isNull(), F.col(f"`{table.record_key}`")), "_alone": of_no_key})
+        .withColumn("_rank", F.row_number().over(newest_first))
+        .withColumn("_repeated", (F.lag(_log()).over(newest_first) == _log()).cast("int"))
+        .withColumns(
+            {
+                "_events": F.count("*").over(whole),
+                "_duplicates": F.coalesce(F.sum("_repeated").over(whole), F.lit(0)),
+                "_mixed": F.max(is_read).over(whole) & ~F.min(is_read).over(whole),
+            }
+        )
         .where("_rank = 1")
         .drop("_rank", "_repeated", *partition)
     )
@@ -86,13 +163,12 @@ def is_late(watermark: str) -> Expression:
     An event that is delivered again has a new offset: it is known by its log position. Rows of one snapshot share
     theirs; those beyond the watermark are not looked up, as they are many.
     """
-    log = F.substring_index("__position", "/", 1)
-    same_place = (log == watermark.split("/", maxsplit=1)[0]) & ~F.coalesce(F.col("__op") == "r", F.lit(False))
+    same_place = (_log() == watermark.split("/", maxsplit=1)[0]) & ~F.coalesce(_is_read(), F.lit(False))
     return (F.col("__position") <= watermark) | same_place
 
 
-def judge_late(late: DataFrame, silver: DataFrame, table: Table) -> DataFrame:
-    """Late changes against what silver holds: adds `_outcome` 'duplicate', 'superseded', or null where they win.
+def judge_late(late: DataFrame, silver: DataFrame, table: Table, *, truncated: str, purged: str) -> DataFrame:
+    """Late changes against what silver holds.
 
     Parameters
     ----------
@@ -100,26 +176,205 @@ def judge_late(late: DataFrame, silver: DataFrame, table: Table) -> DataFrame:
         Changes, one per key, that `is_late` finds. Few: they are broadcast.
     silver:
         The silver table, tombstones included.
+    truncated:
+        The position of the last truncate: what is older is gone.
+    purged:
+        The greatest position of a tombstone that was removed for good: of a key that silver does not know, an event
+        at or before it may be older than its delete, and nothing can say so any more.
+
+    Adds
+    ----
+    `_outcome` string:
+        'duplicate', 'superseded', 'quarantined', or null where the change wins.
+    `_held_carried` string:
+        `__carried` of the row that silver holds.
     """
-    held = silver.select(
-        *(F.col(f"`{name}`").alias(f"_key_{name}") for name in table.key), F.col("__position").alias("_held")
-    )
-    same_key = F.lit(True)
-    for name in table.key:
-        same_key = same_key & (F.col(f"`{name}`") == F.col(f"_key_{name}"))
-    keys = late.select(*(f"`{name}`" for name in table.key))
-    relevant = held.join(F.broadcast(keys), same_key, "left_semi")
-    log = F.substring_index("__position", "/", 1)
-    held_log = F.substring_index("_held", "/", 1)
+    held_columns = [F.col("__position").alias("_held"), F.col("__op").alias("_held_op")]
+    held_columns.append(F.col("__carried").alias("_held_carried"))
+    is_postgresql = table.options.connector == "postgresql"
+    if is_postgresql:
+        held_columns += [F.col("__source_sequence").alias("_held_sequence"), F.col("__lsn").alias("_held_lsn")]
+    key = f"`{table.record_key}`"
+    held = silver.select(F.col(key).alias("_held_key"), *held_columns)
+    same_key = F.col(key) == F.col("_held_key")
+    relevant = held.join(F.broadcast(late.select(key)), same_key, "left_semi")
+    joined = late.join(F.broadcast(relevant), same_key, "left")
+    log, held_log = _log(), F.substring_index("_held", "/", 1)
+    after = F.substring_index("__position", "/", -1) > F.substring_index("_held", "/", -1)
+    if is_postgresql:
+        # The transaction was open while the snapshot read the row (see `placed_by_delivery`).
+        held_is_read = F.col("_held_op") == "r"
+        held_unknown = _commit_lsn("_held_sequence").isNull()
+        newer = F.when(held_is_read, F.col("_held_lsn").isNotNull() & after).otherwise(
+            F.col("__lsn") > F.col("_held_lsn")
+        )
+        counts = ~_is_read() & _commit_lsn().isNull() & held_unknown & (log < held_log) & newer & after
+        raised = F.concat(F.substring_index("_held", ".", 2), F.lit("."), F.substring_index("__position", ".", -1))
+        joined = joined.withColumn("__position", F.when(F.coalesce(counts, F.lit(False)), raised).otherwise(
+            F.col("__position")
+        ))  # fmt: skip
     # A snapshot may read a row again at the same position (incremental ones have none): the later reading counts.
-    read_again = (F.col("__op") == "r") & (F.col("__position") > F.col("_held"))
-    outcome = F.when((log == held_log) & ~F.coalesce(read_again, F.lit(False)), "duplicate").when(
-        log < held_log, "superseded"
+    read_again = _is_read() & (F.col("__position") > F.col("_held"))
+    unknowable = F.col("_held").isNull() & (F.col("__position") <= purged)
+    outcome = (
+        F.when(F.col("__position") < truncated, "superseded")
+        .when(unknowable, "quarantined")
+        .when((log == held_log) & ~F.coalesce(read_again, F.lit(False)), "duplicate")
+        .when(log < held_log, "superseded")
     )
+    problem = F.when(
+        outcome == "quarantined", F.lit("older than deletes that were purged: it may have been deleted since")
+    ).otherwise(F.col("_problem"))
+    return joined.withColumns({"_outcome": outcome, "_problem": problem}).drop(
+        "_held", "_held_op", "_held_sequence", "_held_lsn", "_held_key"
+    )
+
+
+def completed(
+    incomplete: DataFrame,
+    own: DataFrame,
+    silver: DataFrame | None,
+    table: Table,
+    *,
+    moves: DataFrame | None,
+    earlier: DataFrame | None,
+) -> DataFrame:
+    """The rows of keys whose last change does not hold every value, with each value from the last change that does.
+
+    The value of an unavailable column is that of the newest older change of the key that has it: in this batch, or in
+    silver. `__carried` keeps where it came from, so that a change which is delivered late, between the two, still
+    brings its value. After a change of the primary key the old key's row is the older one.
+
+    Parameters
+    ----------
+    incomplete:
+        The last changes concerned, with their positions. Few: their keys are broadcast.
+    own:
+        All changes of the batch of these keys.
+    silver:
+        The silver table, tombstones included; None before the first commit.
+    moves, earlier:
+        What `key_changes` finds, and the batch's changes of the old keys; None where no key was changed.
+
+    Returns
+    -------
+    The columns of silver, and
+    `_problem` string:
+        Why a row cannot be completed, or null.
+    `_is_held` boolean:
+        The row is silver's own, its last change; `_changed`: and a carried value of it was replaced.
+    """
+    key = table.record_key
+    columns = [*(f"`{name}`" for name in silver_columns(table)), "_unavailable", "_is_held"]
+
+    def events(frame: DataFrame) -> DataFrame:
+        return frame.withColumn("_is_held", F.lit(False)).select(*columns)
+
+    # The last changes as they were judged come first: their positions may have been raised.
+    candidates = [events(incomplete), events(own)]
+    older = [events(earlier)] if earlier is not None else []
+    if silver is not None:
+        held = silver.withColumns({"_unavailable": F.lit(None).cast("string"), "_is_held": F.lit(True)}).select(
+            *columns
+        )
+        candidates.append(held.join(F.broadcast(incomplete.select(f"`{key}`").distinct()), key, "left_semi"))
+        if moves is not None:
+            before = F.broadcast(moves.select(F.col("_old_key").alias(key)).distinct())
+            older.append(events(held.join(before, key, "left_semi")))
+    if moves is not None and older:
+        renamed = (
+            reduce(DataFrame.unionByName, older)
+            .join(F.broadcast(moves), F.col(f"`{key}`") == F.col("_old_key"))
+            .where("__position < _moved_at and __op <> 'd'")
+            .withColumns({name: F.col(f"_new_{name}") for name in dict.fromkeys([*table.key, key])})
+        )
+        candidates.append(renamed.select(*columns))
+    return _newest_values(reduce(DataFrame.unionByName, candidates), table)
+
+
+def key_changes(own: DataFrame, changes: DataFrame, table: Table) -> DataFrame:
+    """The changes of a primary key among creates that lack values: PostgreSQL logs delete and create at one LSN.
+
+    Parameters
+    ----------
+    own:
+        Changes of the new keys, few.
+    changes:
+        The whole batch, where the deletes of the old keys are.
+
+    Columns: `_old_key` (record key), `_new_<column>` of each key column and of the record key, `_moved_at` (position).
+    """
+    created = own.where("__op = 'c' and _unavailable is not null").select(
+        *(F.col(f"`{name}`").alias(f"_new_{name}") for name in dict.fromkeys([*table.key, table.record_key])),
+        F.col("__position").alias("_moved_at"),
+        _log().alias("_moved_log"),
+    )
+    deleted = changes.where("__op = 'd'").select(
+        F.col(f"`{table.record_key}`").alias("_old_key"), _log().alias("_moved_log")
+    )
+    return deleted.join(F.broadcast(created), "_moved_log").drop("_moved_log")
+
+
+def _newest_values(candidates: DataFrame, table: Table) -> DataFrame:
+    """One row a key: the newest candidate, each unavailable value from the newest candidate that has it."""
+    key = table.record_key
+    carried = F.from_json("__carried", "map<string,string>")
+    lacking = F.split(F.coalesce("_unavailable", F.lit("")), UNAVAILABLE_SEPARATOR)
+    fillable = [column.name for column in table.columns if column.name not in table.key]
+    origins = {
+        f"_at_{name}": F.when(~F.array_contains(lacking, name), F.coalesce(carried[name], F.col("__position")))
+        for name in fillable
+    }
+    rest = [name for name in silver_columns(table) if name not in (key, *fillable, "__carried")]
+    grouped = (
+        candidates.withColumns(origins)
+        .groupBy(f"`{key}`")
+        .agg(
+            F.max_by(F.struct(*(f"`{name}`" for name in rest), "__carried", "_is_held"), "__position").alias("_last"),
+            *(F.max_by(f"`{name}`", f"_at_{name}").alias(name) for name in fillable),
+            *(F.max(f"_at_{name}").alias(f"_at_{name}") for name in fillable),
+        )
+    )
+    entries = F.filter(
+        F.array(*(F.struct(F.lit(name).alias("key"), F.col(f"_at_{name}").alias("value")) for name in fillable)),
+        lambda entry: entry["value"] < F.col("_last.__position"),
+    )
+    now_carried = F.when(F.size(entries) > 0, F.to_json(F.map_from_entries(entries)))
+    missing = [F.when(F.col(f"_at_{name}").isNull(), F.lit(name)) for name in fillable]
+    problem = F.concat(
+        F.lit("unavailable value of "), F.concat_ws(", ", *missing), F.lit(": no earlier change of the row brought it")
+    )
+    values = {name: F.col(f"`{name}`") for name in (key, *fillable)}
+    values |= {name: F.col(f"_last.`{name}`") for name in rest}
+    values["__carried"] = now_carried
+    return grouped.select(
+        *(values[name].alias(name) for name in silver_columns(table)),
+        F.when(F.concat_ws("", *missing) != "", problem).alias("_problem"),
+        F.col("_last._is_held").alias("_is_held"),
+        (~F.col("_last.__carried").eqNullSafe(now_carried)).alias("_changed"),
+    )
+
+
+def truncated_rows(silver: DataFrame, table: Table, truncated: str) -> DataFrame:
+    """Tombstones, in silver's columns, of the live rows that are older than a truncate."""
+    empty = {
+        f"{column.name}": F.lit(None).cast(column.data_type)
+        for column in table.columns
+        if column.name not in (*table.key, *table.options.partition_by)
+    }
     return (
-        late.join(F.broadcast(relevant), same_key, "left")
-        .withColumn("_outcome", outcome)
-        .drop("_held", *(f"_key_{name}" for name in table.key))
+        silver.where("__deleted = 'false'")
+        .where(F.col("__position") < truncated)
+        .withColumns(
+            {
+                **empty,
+                "__op": F.lit("t"),
+                "__deleted": F.lit("true"),
+                "__carried": F.lit(None).cast("string"),
+                "__position": F.lit(truncated),
+            }
+        )
+        .select(*(f"`{name}`" for name in silver_columns(table)))
     )
 
 
@@ -149,3 +404,29 @@ def with_line(changes: DataFrame, origins: DataFrame) -> DataFrame:
 
 def _number(name: str, width: int) -> Expression:
     return F.lpad(F.lower(F.hex(F.coalesce(F.col(name).cast("bigint"), F.lit(0)))), width, "0")
+
+
+def _log() -> Expression:
+    """Epoch and log position of `__position`."""
+    return F.substring_index("__position", "/", 1)
+
+
+def _is_read() -> Expression:
+    """Whether a row was read by a snapshot."""
+    return F.coalesce(F.col("__op") == "r", F.lit(False))
+
+
+def _commit_lsn(sequence: str = "__source_sequence") -> Expression:
+    """PostgreSQL's LSN of the last commit before a change: the first item of Debezium's `source.sequence`, or null."""
+    return F.regexp_extract(F.coalesce(F.col(sequence), F.lit("")), r'^\["?(\d+)"?,', 1).cast("bigint")
+
+
+def _sortable(name: str, data_type: T.DataType) -> Expression:
+    """A number or time as 16 hexadecimal digits that sort as it does."""
+    column = F.col(f"`{name}`")
+    if isinstance(data_type, T.TimestampType):
+        column = F.unix_micros(column)
+    elif isinstance(data_type, T.DateType):
+        column = F.unix_date(column)
+    # The sign bit turned round, so that negative numbers sort first.
+    return F.lpad(F.lower(F.hex(column.cast("bigint").bitwiseXOR(F.lit(-(2**63))))), 16, "0")

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pyspark.sql import types as T
 
 from ingest.errors import DeclarationError
 from ingest.project import FilesConnection, JdbcConnection, Project, Yaml, declaration_error, read_yaml
 
-Connector = Literal["postgresql", "mariadb", "mysql", "sqlserver"]
+Connector = Literal["postgresql", "mariadb", "mysql", "sqlserver", "dynamodb"]
 SemanticType = Literal[
     "io.debezium.time.Date",
     "io.debezium.time.Timestamp",
@@ -47,6 +47,15 @@ _RESERVED = re.compile(r"(__|_hoodie_).*")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_]+")
 
 
+class QuarantineLimit(BaseModel):
+    """How many events of a run may be quarantined before the run fails instead: a number of rows, a share, or both."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rows: int | None = Field(default=None, ge=0)
+    share: float | None = Field(default=None, ge=0, le=1)
+
+
 class Database(BaseModel):
     """Where the source's own table is: a connection of type jdbc, and its name where the topic does not say it."""
 
@@ -62,15 +71,29 @@ class IngestOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     connection: str
-    connector: Connector
+    connector: Connector | None = None
     topic: str = Field(min_length=1)
-    key: tuple[str, ...] = Field(min_length=1)
+    key: tuple[str, ...]
+    order_by: tuple[str, ...] = ()
+    epoch: int = Field(default=0, ge=0, le=0xFFFF)
     table_type: Literal["mor", "cow"] = "mor"
     table_version: Literal[6, 8, 9] = 9
     partition_by: tuple[str, ...] = ()
-    deletes: Literal["soft"] = "soft"
+    deletes: Literal["soft", "hard"] = "soft"
+    delete_retention_days: int | None = Field(default=None, ge=0)
+    truncate: Literal["apply", "ignore", "fail"] = "apply"
+    null_updates: Literal["apply", "ignore"] = "apply"
+    quarantine_limit: QuarantineLimit = QuarantineLimit()
     buckets: int | None = Field(default=None, ge=1, le=4096)
     database: Database | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> IngestOptions:
+        if self.connector is None and not self.order_by:
+            raise ValueError("connector or order_by must say what orders the changes")
+        if (self.deletes == "hard") != (self.delete_retention_days is not None):
+            raise ValueError("deletes: hard and delete_retention_days go together")
+        return self
 
 
 class ColumnOptions(BaseModel):
@@ -114,6 +137,20 @@ class Table:
         """The parts of the table's name in its database: as declared, or the topic's last two, as Debezium names it."""
         declared = self.options.database.table if self.options.database else None
         return tuple(declared.split(".") if declared else self.options.topic.split(".")[-2:])
+
+    @property
+    def record_key(self) -> str:
+        """The column that is Hudi's record key.
+
+        A single whole number is its own record key. Any other key is written as one text, `__key`: Hudi refuses an
+        empty text, writes a timestamp differently on insert and on update, and joins the parts of a composite key
+        with separators that a text may hold as well. A table without a key appends: its rows are known by their place.
+        """
+        if not self.key:
+            return "__position"
+        types = {column.name: column.data_type for column in self.columns}
+        whole = len(self.key) == 1 and isinstance(types[self.key[0]], T.IntegerType | T.LongType)
+        return self.key[0] if whole else "__key"
 
     @property
     def relation(self) -> str:
@@ -258,7 +295,11 @@ def _table(project: Project, file: Path, source: str, schema: str, defaults: Yam
     for column in names:
         if names.count(column) > 1:
             raise DeclarationError(f"column '{column}' is declared twice", where=where)
-    for key, chosen in (("key", options.key), ("partition_by", options.partition_by)):
+    for key, chosen in (
+        ("key", options.key),
+        ("partition_by", options.partition_by),
+        ("order_by", options.order_by),
+    ):
         for column in chosen:
             if column not in names:
                 raise DeclarationError(
@@ -266,6 +307,13 @@ def _table(project: Project, file: Path, source: str, schema: str, defaults: Yam
                     where=f"{where}: config.meta.ingest.{key}",
                     expected=f"declared columns: {', '.join(names)}",
                 )
+    for ordering in (column for column in columns if column.name in options.order_by):
+        if not isinstance(ordering.data_type, T.IntegerType | T.LongType | T.DateType | T.TimestampType):
+            raise DeclarationError(
+                f"order_by names '{ordering.name}', a {ordering.data_type.simpleString()}",
+                where=f"{where}: config.meta.ingest.order_by",
+                expected="columns of type int, bigint, date or timestamp",
+            )
     external = raw.get("external") or {}
     if external.get("using", "hudi") != "hudi":
         raise DeclarationError(f"external.using is '{external['using']}'", where=where, expected="hudi")

@@ -20,6 +20,8 @@ from ingest.session import first_line
 from ingest.silver import SMALL_COMMITS
 
 TABLE = "_quarantine"
+# The columns of decoded changes that the quarantine keeps.
+TAKES = ("_file", "_partition", "_start_offset", "_order", "_problem", "_raw", "_form")
 # The tables of a source are landed side by side; their quarantine is one Hudi table with one writer at a time.
 _writing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
@@ -33,8 +35,8 @@ def put(spark: SparkSession, table: Table, changes: DataFrame) -> None:
     """Writes the decoded changes (see `ingest.decode.columns`) to the quarantine, with their `_problem` as reason.
 
     Columns of the quarantine: `quarantine_id` (key), `source_table`, `topic`, `file`, `partition`, `start_offset` (of
-    the file), `line` (0-based, of the event within the file), `reason`, `raw` (bytes as read; an Avro record as JSON),
-    `quarantined_at`.
+    the file), `line` (0-based, of the event within the file), `reason`, `raw` (bytes as read; a typed event as JSON),
+    `form` (a typed event's schema), `quarantined_at`.
 
     Raises
     ------
@@ -53,22 +55,39 @@ def put(spark: SparkSession, table: Table, changes: DataFrame) -> None:
         F.col("_line").alias("line"),
         F.col("_problem").alias("reason"),
         F.col("_raw").alias("raw"),
+        F.col("_form").alias("form"),
         F.current_timestamp().alias("quarantined_at"),
     )
     with _writing[table.schema]:
-        try:
-            location = f"{spark.catalog.getDatabase(table.schema).locationUri}/{TABLE}"
-            rows.write.format("hudi").options(**_OPTIONS).option("hoodie.database.name", table.schema).mode(
-                "append"
-            ).save(location)
-            spark.sql(f"create table if not exists {relation(table.schema)} using hudi location '{location}'")
-            spark.catalog.refreshTable(relation(table.schema))
-        except (PySparkException, Py4JJavaError) as error:
-            raise WriteError(
-                f"bad events could not be set aside: {first_line(str(error))}",
-                where=relation(table.schema),
-                action="nothing of this batch was landed; run again once mended",
-            ) from error
+        _write(spark, table, rows, "upsert")
+
+
+def waiting(spark: SparkSession, table: Table) -> DataFrame | None:
+    """The quarantined events of a table; None where the source never had any."""
+    if not spark.catalog.tableExists(relation(table.schema)):
+        return None
+    spark.catalog.refreshTable(relation(table.schema))
+    return spark.table(relation(table.schema)).where(F.col("source_table") == table.name).select(*_COLUMNS)
+
+
+def settle(spark: SparkSession, table: Table, replayed: DataFrame) -> None:
+    """Removes the events that were replayed, but for those that were set aside again since.
+
+    Parameters
+    ----------
+    replayed:
+        Rows of the quarantine, as they were when the replay began.
+
+    Raises
+    ------
+    WriteError
+        The quarantine could not be written: the events are still in it, and may be replayed again without harm.
+    """
+    with _writing[table.schema]:
+        spark.catalog.refreshTable(relation(table.schema))
+        same = ["quarantine_id", "quarantined_at"]
+        done = spark.table(relation(table.schema)).join(replayed.select(*same), same, "left_semi")
+        _write(spark, table, done.select(*_COLUMNS), "delete")
 
 
 def events(spark: SparkSession, source: Source) -> DataFrame | None:
@@ -79,12 +98,39 @@ def events(spark: SparkSession, source: Source) -> DataFrame | None:
     return spark.table(relation(source.schema)).drop(*hudi)
 
 
+def _write(spark: SparkSession, table: Table, rows: DataFrame, operation: str) -> None:
+    try:
+        location = f"{spark.catalog.getDatabase(table.schema).locationUri}/{TABLE}"
+        options = {**_OPTIONS, "hoodie.database.name": table.schema, "hoodie.datasource.write.operation": operation}
+        rows.write.format("hudi").options(**options).mode("append").save(location)
+        spark.sql(f"create table if not exists {relation(table.schema)} using hudi location '{location}'")
+        spark.catalog.refreshTable(relation(table.schema))
+    except (PySparkException, Py4JJavaError) as error:
+        raise WriteError(
+            f"bad events could not be set aside: {first_line(str(error))}",
+            where=relation(table.schema),
+            action="nothing of this batch was landed; run again once mended",
+        ) from error
+
+
+_COLUMNS = (
+    "quarantine_id",
+    "source_table",
+    "topic",
+    "file",
+    "partition",
+    "start_offset",
+    "line",
+    "reason",
+    "raw",
+    "form",
+    "quarantined_at",
+)
 _OPTIONS = {
     "hoodie.table.name": TABLE,
     "hoodie.datasource.write.recordkey.field": "quarantine_id",
     "hoodie.datasource.write.partitionpath.field": "",
     "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
-    "hoodie.datasource.write.operation": "upsert",
     "hoodie.table.ordering.fields": "quarantined_at",
     "hoodie.write.auto.upgrade": "false",
     "hoodie.index.type": "BUCKET",

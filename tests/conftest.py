@@ -6,7 +6,7 @@ import json
 import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from ingest.declaration import Source, load_source
 from ingest.project import Project
 from ingest.runner import Landed, land
 from ingest.session import open_session
-from ingest.silver import SilverTable, State
+from ingest.silver import Counts, SilverTable, State
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 Event = Mapping[str, Any]
@@ -121,7 +121,8 @@ class DbtProject:
         chosen = columns or tuple(column.name for column in declared.columns)
         if live:
             found = found.where("__deleted = 'false'")
-        return [row.asDict() for row in found.orderBy(*declared.key).select(*chosen).collect()]
+        order = declared.key or ("__position",)
+        return [row.asDict() for row in found.orderBy(*order).select(*chosen).collect()]
 
     def quarantined(self, spark: SparkSession) -> list[Row]:
         """The source's quarantine, by file and line."""
@@ -137,22 +138,27 @@ def make_project(tmp_path: Path) -> MakeProject:
     """Makes a dbt project below the test's folder: `make_project(source, name="shop")`."""
 
     def make(source: Mapping[str, Any] | None = None, *, name: str = "shop") -> DbtProject:
-        schema = f"silver_{uuid.uuid4().hex[:12]}"
-        root = tmp_path / schema
-        project = DbtProject(root, root / "bronze", name, schema)
-        (root / "models").mkdir(parents=True)
-        project.bronze.mkdir()
-        settings = {"name": "tested", "version": "1.0.0", "profile": "lakehouse", "model-paths": ["models"]}
-        (root / "dbt_project.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")
-        profiles = (REPOSITORY / "profiles" / "profiles.yml").read_text(encoding="utf-8")
-        (root / "profiles.yml").write_text(profiles, encoding="utf-8")
-        connections = {"files": {"type": "files", "path": str(project.bronze)}}
-        (root / "connections.yml").write_text(yaml.safe_dump(connections), encoding="utf-8")
-        if source is not None:
-            project.declare(source)
-        return project
+        return new_project(tmp_path, source, name=name)
 
     return make
+
+
+def new_project(where: Path, source: Mapping[str, Any] | None = None, *, name: str = "shop") -> DbtProject:
+    """A dbt project below a folder."""
+    schema = f"silver_{uuid.uuid4().hex[:12]}"
+    root = where / schema
+    project = DbtProject(root, root / "bronze", name, schema)
+    (root / "models").mkdir(parents=True)
+    project.bronze.mkdir()
+    settings = {"name": "tested", "version": "1.0.0", "profile": "lakehouse", "model-paths": ["models"]}
+    (root / "dbt_project.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+    profiles = (REPOSITORY / "profiles" / "profiles.yml").read_text(encoding="utf-8")
+    (root / "profiles.yml").write_text(profiles, encoding="utf-8")
+    connections = {"files": {"type": "files", "path": str(project.bronze)}}
+    (root / "connections.yml").write_text(yaml.safe_dump(connections), encoding="utf-8")
+    if source is not None:
+        project.declare(source)
+    return project
 
 
 def table_of(
@@ -173,6 +179,67 @@ def unwrapped(op: str, position: Mapping[str, Any], row: Mapping[str, Any]) -> R
             "__deleted": "true" if op == "d" else "false"}  # fmt: skip
 
 
-def pg(op: str, lsn: int | None, **row: Any) -> Row:
-    """An unwrapped event of PostgreSQL."""
-    return unwrapped(op, {"__lsn": lsn}, row)
+def pg(op: str, lsn: int | None, *, commit: int | None = None, **row: Any) -> Row:
+    """An unwrapped event of PostgreSQL; `commit` is the LSN of the last commit before it."""
+    sequence = {} if lsn is None else {"__source_sequence": json.dumps([commit and str(commit), str(lsn)])}
+    return unwrapped(op, {"__lsn": lsn, **sequence}, row)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A table, what is delivered to it batch by batch, and what must come of it.
+
+    Attributes
+    ----------
+    batches:
+        Events of each batch; one file each. A text is a line as it stands.
+    rows:
+        The live rows at the end, in the order of the key.
+    totals:
+        What became of all events.
+    reasons:
+        A part of each reason in the quarantine, by file and line.
+    """
+
+    name: str
+    columns: Mapping[str, str]
+    key: Sequence[str]
+    batches: Sequence[Sequence[Event | str]]
+    rows: Sequence[Mapping[str, Any]]
+    totals: Counts | None = None
+    reasons: Sequence[str] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Played:
+    """What came of a scenario."""
+
+    rows: list[Row]
+    totals: Counts
+    reasons: list[str]
+    errors: list[str]
+
+
+def play(spark: SparkSession, where: Path, scenarios: Sequence[Scenario]) -> dict[str, Played]:
+    """Lands all scenarios side by side, batch by batch; by name."""
+    tables = [table_of(scene.name, scene.columns, scene.key, **scene.options) for scene in scenarios]
+    project = new_project(where, {"tables": tables})
+    errors: dict[str, list[str]] = {scene.name: [] for scene in scenarios}
+    for number in range(max(len(scene.batches) for scene in scenarios)):
+        fed = [scene for scene in scenarios if len(scene.batches) > number]
+        for scene in fed:
+            offset = sum(len(batch) for batch in scene.batches[:number])
+            project.deliver(f"shop.{scene.name}", offset, scene.batches[number])
+        for name, landed in project.land(spark, *(scene.name for scene in fed)).items():
+            errors[name] += [landed.error.message] if landed.error else []
+    quarantined = project.quarantined(spark)
+    return {
+        scene.name: Played(
+            project.rows(spark, scene.name),
+            project.state(spark, scene.name).totals,
+            [row["reason"] for row in quarantined if row["source_table"] == scene.name],
+            errors[scene.name],
+        )
+        for scene in scenarios
+    }

@@ -6,8 +6,11 @@ A decoded change has, in this order:
 - the metadata columns of its connector (`metadata_columns`), under the names Debezium's unwrap transform gives them;
 - `__deleted`, 'true' or 'false';
 - where it came from: `ORIGIN`;
-- `_problem`: why it cannot be applied, or null; `_raw`: in that case what was read;
-- `_ignored`: true where it means no change.
+- `_problem`: why it cannot be applied, or null; `_ignored`: true where it means no change;
+- `_unavailable`: names of the columns whose value the event does not hold (`UNAVAILABLE_SEPARATOR` between them), or
+  null where it holds all;
+- of an event that has a problem or unavailable values, `_raw`: what was read (a typed event as JSON), and `_form`: for
+  a typed event its schema and Debezium's semantic types, as JSON, so that it can be decoded again.
 """
 
 from __future__ import annotations
@@ -22,12 +25,16 @@ from ingest.declaration import Connector, SemanticType, Table
 
 @dataclass(frozen=True)
 class MetadataColumn:
-    """A metadata column of silver: name, type, its field in the envelope, and other names unwrap may give it."""
+    """A metadata column of silver: name, type, its field in the envelope, and other names unwrap may give it.
+
+    `required` says of a position column that a streamed change without it cannot be ordered.
+    """
 
     name: str
     data_type: T.DataType
     envelope: tuple[str, ...]
     aliases: tuple[str, ...] = ()
+    required: bool = True
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -50,7 +57,10 @@ _BINLOG = (
 )
 # The fields of Debezium's `source` block that say where in the log of the database a change stands.
 POSITION_COLUMNS: Mapping[Connector, tuple[MetadataColumn, ...]] = {
-    "postgresql": (MetadataColumn("__lsn", T.LongType(), ("source", "lsn"), ("__source_lsn",)),),
+    "postgresql": (
+        MetadataColumn("__lsn", T.LongType(), ("source", "lsn"), ("__source_lsn",)),
+        MetadataColumn("__source_sequence", T.StringType(), ("source", "sequence"), ("__sequence",), required=False),
+    ),
     "mariadb": _BINLOG,
     "mysql": _BINLOG,
     "sqlserver": (
@@ -58,30 +68,43 @@ POSITION_COLUMNS: Mapping[Connector, tuple[MetadataColumn, ...]] = {
         MetadataColumn("__source_change_lsn", T.StringType(), ("source", "change_lsn"), ("__change_lsn",)),
         MetadataColumn("__source_event_serial_no", T.LongType(), ("source", "event_serial_no"), ("__event_serial_no",)),
     ),
+    # A DynamoDB stream record's SequenceNumber: up to 40 digits.
+    "dynamodb": (MetadataColumn("__sequence_number", T.StringType(), ("source", "sequence_number")),),
 }
 # What an integer means where a date or timestamp is declared and neither the file's schema nor the declaration says:
 # Debezium's time.precision.mode=adaptive for the usual column types (PostgreSQL timestamp(6), MariaDB datetime,
 # SQL Server datetime).
-DEFAULT_TIMESTAMP: Mapping[Connector, SemanticType] = {
+DEFAULT_TIMESTAMP: Mapping[Connector | None, SemanticType] = {
+    None: "io.debezium.time.Timestamp",
     "postgresql": "io.debezium.time.MicroTimestamp",
     "mariadb": "io.debezium.time.Timestamp",
     "mysql": "io.debezium.time.Timestamp",
     "sqlserver": "io.debezium.time.Timestamp",
+    "dynamodb": "io.debezium.time.Timestamp",
 }
+UNAVAILABLE_SEPARATOR = "\u001f"
+# What Debezium writes in place of a value that PostgreSQL's log does not hold (unavailable.value.placeholder).
+UNAVAILABLE_VALUE = "__debezium_unavailable_value"
 # `_partition`, `_start_offset` and `_order` are the offset: partition, the file's first offset, order in it.
 ORIGIN = ("_partition", "_start_offset", "_order", "_file")
 
 
-def metadata_columns(connector: Connector) -> tuple[MetadataColumn, ...]:
-    """The metadata columns that silver keeps for a connector's tables, without `__deleted` and `__position`."""
-    return _COMMON + POSITION_COLUMNS[connector]
+def metadata_columns(table: Table) -> tuple[MetadataColumn, ...]:
+    """The metadata columns that silver keeps for a table, without those ingest adds itself."""
+    connector = table.options.connector
+    return _COMMON + (POSITION_COLUMNS[connector] if connector else ())
 
 
 def silver_columns(table: Table) -> list[str]:
-    """The columns of a silver table, in order, without Hudi's own."""
+    """The columns of a silver table, in order, without Hudi's own.
+
+    `__carried` names, as a JSON object, the columns whose value an older event brought, and that event's position.
+    """
     return [
         *(column.name for column in table.columns),
-        *(column.name for column in metadata_columns(table.options.connector)),
+        *(column.name for column in metadata_columns(table)),
         "__deleted",
+        "__carried",
+        *(["__key"] if table.record_key == "__key" else []),
         "__position",
     ]

@@ -6,8 +6,12 @@ data type mappings of each connector; the captures in ../shared/data/debezium-ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from json import dumps, loads
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
@@ -19,12 +23,15 @@ from ingest.decode.columns import (
     DEFAULT_TIMESTAMP,
     ORIGIN,
     POSITION_COLUMNS,
+    UNAVAILABLE_SEPARATOR,
+    UNAVAILABLE_VALUE,
     MetadataColumn,
     metadata_columns,
 )
 
-# Ops that carry a row, and those that carry none: 'm' is a logical decoding message.
 _ROW_OPS = ("c", "u", "d", "r")
+# 't' is a truncate, 'm' a logical decoding message: neither carries a row.
+_OPS = (*_ROW_OPS, "t", "m")
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,7 @@ def decode_json(lines: DataFrame, table: Table) -> DataFrame:
         Columns `value` string and those of `ORIGIN`.
     """
     columns = [column.name for column in table.columns]
-    metadata = metadata_columns(table.options.connector)
+    metadata = metadata_columns(table)
     flat = _text_struct([*columns, *(name for column in metadata for name in column.names), "__deleted"])
     row = _text_struct(columns)
     source_fields = [column.envelope[1] for column in metadata if column.envelope[0] == "source"]
@@ -62,13 +69,15 @@ def decode_json(lines: DataFrame, table: Table) -> DataFrame:
     corrupt = T.StructField("_corrupt", T.StringType())
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
     # A JSON text cannot hold an unescaped quote, so these patterns match keys only.
-    is_wrapped = F.col("value").rlike(r'^\s*\{\s*"schema"\s*:') & F.col("value").rlike(r'"payload"\s*:')
+    is_wrapped = _has_key(F.col("value"), "payload") & F.col("value").rlike(r'^\s*\{\s*"(schema|payload)"\s*:')
     payload = F.when(is_wrapped, F.get_json_object("value", "$.payload")).otherwise(F.col("value"))
+    json = F.col("_json")
     is_envelope = (
-        F.col("_json").rlike(r'"op"\s*:')
-        & F.col("_json").rlike(r'"(after|before)"\s*:')
-        & F.col("_json").rlike(r'"source"\s*:')
-        & ~F.col("_json").rlike(r'"__(op|deleted)"\s*:')
+        _has_key(json, "op")
+        & _has_key(json, "source")
+        & (_has_key(json, "after") | _has_key(json, "before"))
+        & ~_has_key(json, "__op")
+        & ~_has_key(json, "__deleted")
     )
     parsed = (
         lines.withColumn("_json", F.trim(payload))
@@ -93,14 +102,20 @@ def decode_json(lines: DataFrame, table: Table) -> DataFrame:
         unwrapped = F.coalesce(*(F.col(f"_flat.`{name}`") for name in column.names))
         fields[column.name] = either(F.col("_envelope." + ".".join(column.envelope)), unwrapped)
     fields["__deleted"] = either((op == "d").cast("string"), F.col("_flat.__deleted"))
-    empty = F.col("_json").isNull() | F.col("_json").isin("", "null")
+    # An update without a column says nothing of it; Kafka Connect's converters write nulls out.
+    absent = {
+        name: fields[name].value.isNull() & F.coalesce(op == "u", F.lit(True)) & ~_has_key(F.col("_json"), name)
+        for name in columns
+    }
+    ignored = F.col("_json").isNull() | F.col("_json").isin("", "null") | (op.isNull() & _is_control(F.col("_json")))
     problem = F.when(
         F.coalesce(F.col("_flat._corrupt"), F.col("_envelope._corrupt")).isNotNull()
         | ~F.col("_json").startswith("{")
         | _has_more_than_an_object(F.col("value")),
         F.lit("not a JSON object"),
     ).when(F.col("_is_envelope") & op.isin(*_ROW_OPS) & image.isNull(), F.lit("the envelope has no row image"))
-    return _typed(parsed, table, fields, raw=F.col("value").cast("binary"), ignored=empty, problem=problem)
+    raw = F.col("value").cast("binary")
+    return _typed(parsed, table, fields, raw=raw, ignored=ignored, problem=problem, absent=absent)
 
 
 def decode_rows(rows: DataFrame, table: Table, semantic_types: Mapping[str, str]) -> DataFrame:
@@ -142,28 +157,79 @@ def decode_rows(rows: DataFrame, table: Table, semantic_types: Mapping[str, str]
     for declared in table.columns:
         found = row_field(declared.name)
         fields[declared.name] = Field(found.value, found.data_type, semantic_types.get(declared.name))
-    for column in metadata_columns(table.options.connector):
+    for column in metadata_columns(table):
         fields[column.name] = metadata_field(column)
     deleted = (
         Field((op == "d").cast("string"), T.StringType()) if is_envelope else _first_of(event, ("__deleted",), "event")
     )
     fields["__deleted"] = deleted
+    is_update = F.coalesce(op == "u", F.lit(True))
     return _typed(
         rows,
         table,
         fields,
-        raw=F.to_json("event").cast("binary"),
-        ignored=F.lit(False),
+        raw=F.to_json("event", EVENT_AS_JSON).cast("binary"),
+        ignored=F.lit(is_control_schema(names)),
         problem=F.lit(None).cast("string"),
+        form=dumps({"type": event.jsonValue(), "semantic_types": dict(semantic_types)}),
+        absent={name: is_update for name in (column.name for column in table.columns)
+                if isinstance(fields[name].data_type, T.NullType)},
+    )  # fmt: skip
+
+
+def decode_again(events: DataFrame, table: Table) -> DataFrame:
+    """Decoded changes from events that the quarantine kept as JSON.
+
+    Parameters
+    ----------
+    events:
+        Columns `value` string, `_form` string (see `ingest.decode.columns`) and those of `ORIGIN`.
+    """
+    forms = [row["_form"] for row in events.select("_form").distinct().collect()]
+    parts = []
+    for form in forms:
+        if form is None:
+            parts.append(decode_json(events.where("_form is null").select("value", *ORIGIN), table))
+            continue
+        known = loads(form)
+        event = F.from_json("value", T.StructType.fromJson(known["type"]), EVENT_AS_JSON).alias("event")
+        typed = events.where(F.col("_form") == form).select(event, *ORIGIN)
+        parts.append(decode_rows(typed, table, known["semantic_types"]))
+    return reduce(DataFrame.unionByName, parts)
+
+
+def is_control_schema(names: set[str]) -> bool:
+    """Whether a record with these fields is no change of a row: a heartbeat, a transaction marker, a schema change.
+
+    Source: Debezium's documentation of the heartbeat, transaction metadata and schema change topics.
+    """
+    return names == {"ts_ms"} or {"status", "id", "event_count"} <= names or {"ddl", "tableChanges"} <= names
+
+
+def _is_control(json: Expression) -> Expression:
+    """`is_control_schema`, of a JSON text."""
+    return (
+        json.rlike(r'^\{\s*"ts_ms"\s*:\s*\d+\s*\}$')
+        | (_has_key(json, "event_count") & json.rlike(r'"status"\s*:\s*"(BEGIN|END)"'))
+        | (_has_key(json, "ddl") & _has_key(json, "tableChanges"))
     )
+
+
+def _has_key(json: Expression, name: str) -> Expression:
+    """Whether a JSON text has a key of that name anywhere; the search for the bare text is cheap and comes first."""
+    quoted = dumps(name)
+    pattern = re.sub(r"([^\w])", r"\\\1", quoted)
+    return json.contains(quoted) & json.rlike(pattern + r"\s*:")
 
 
 def _has_more_than_an_object(text: Expression) -> Expression:
     """Whether something follows the object: `from_json` reads the first value of a text and drops the rest."""
+    # A text whose only closing brace is its last character has nothing behind its object and nothing within it.
+    is_flat = F.instr(text, "}") == F.length(text)
     # Behind a closing brace a comma, another bracket or the end must come; the exact answer costs a second parse.
     suspicious = text.rlike(r"\}\s*([^\s,}\]]|,\s*\{)")
     alone = F.json_array_length(F.concat(F.lit("["), text, F.lit("]"))) == 1
-    return ~text.rlike(r"\}\s*$") | (suspicious & ~F.coalesce(alone, F.lit(False)))
+    return ~is_flat & (~text.rlike(r"\}\s*$") | (suspicious & ~F.coalesce(alone, F.lit(False))))
 
 
 def _typed(
@@ -174,79 +240,155 @@ def _typed(
     raw: Expression,
     ignored: Expression,
     problem: Expression,
+    absent: Mapping[str, Expression],
+    form: str | None = None,
 ) -> DataFrame:
     """The decoded changes: every field cast to its type, with the first thing that is wrong as `_problem`."""
-    metadata = metadata_columns(table.options.connector)
+    metadata = metadata_columns(table)
     declared = {column.name: column for column in table.columns}
     untyped = events.select(
         *ORIGIN,
         raw.alias("_raw"),
         problem.alias("_malformed"),
         ignored.alias("_empty"),
+        _unavailable(fields, table, absent).alias("_unavailable"),
         *(field.value.alias(name) for name, field in fields.items()),
     )
     wanted: dict[str, T.DataType] = {column.name: column.data_type for column in table.columns}
     wanted |= {column.name: column.data_type for column in metadata}
     wanted["__deleted"] = T.StringType()
-    typed = {
-        name: _cast(F.col(f"`{name}`"), fields[name], data_type, declared.get(name), table)
-        for name, data_type in wanted.items()
-    }
-    is_deleted = F.coalesce(F.col("__deleted") == "true", F.col("__op") == "d", F.lit(False))
-    problems = [F.col("_malformed"), _op_problem()]
-    for name in table.key:
-        problems.append(F.when(F.col(f"`{name}`").isNull(), F.lit(f"key column {name} is null")))
-    problems.append(_position_problem(table))
+    op = F.coalesce(F.col("__op"), F.lit(""))
+    is_empty = F.coalesce(F.col("_empty"), F.lit(False)) | (op == "m")
+    is_deleted = F.coalesce(F.col("__deleted") == "true", F.lit(False)) | (op == "d")
     # PostgreSQL fills the columns of a deleted row with values that were never there (replica identity default).
-    filler = is_deleted & F.lit(table.options.connector == "postgresql")
+    hidden = is_deleted & F.lit(table.options.connector == "postgresql")
+    unavailable = {
+        name: F.col("_unavailable").isNotNull() & F.array_contains(F.split("_unavailable", UNAVAILABLE_SEPARATOR), name)
+        for name in _may_be_unavailable(fields, table, absent)
+    }
+    values, checks = {}, []
     for name, data_type in wanted.items():
-        lossy = ~_is_exact(F.col(f"`{name}`"), typed[name], fields[name].data_type, data_type)
+        converted_value = _cast(F.col(f"`{name}`"), fields[name], data_type, declared.get(name), table)
+        lossy = ~_is_exact(F.col(f"`{name}`"), converted_value, fields[name].data_type, data_type)
         if name in declared and name not in table.key:
-            lossy = lossy & ~filler
+            nothing = hidden | unavailable[name] if name in unavailable else hidden
+            values[name] = F.when(nothing, F.lit(None)).otherwise(converted_value)
+            lossy = lossy & ~nothing
+        else:
+            values[name] = converted_value
         shown = F.concat(
             F.lit(f"column {name}: "),
             F.substring(F.col(f"`{name}`").cast("string"), 1, 100),
             F.lit(f" is not exactly a {data_type.simpleString()}"),
         )
-        problems.append(F.when(lossy, shown))
-    problem_found = F.when(~F.coalesce(F.col("_empty"), F.lit(False)), F.coalesce(*problems))
+        checks.append(F.when(lossy, shown))
+    rowless = (op == "t") & F.lit(bool(table.key))
+    found = F.coalesce(
+        F.col("_malformed"),
+        _op_problem(),
+        *(F.when(~rowless, problem) for problem in _key_problems(table)),
+        _position_problem(table),
+        *checks,
+    )
+    problem_found = F.when(~is_empty, found)
     return untyped.select(
-        *(
-            (
-                typed[column.name]
-                if column.name in table.key
-                else F.when(filler, F.lit(None)).otherwise(typed[column.name])
-            ).alias(column.name)
-            for column in table.columns
-        ),
-        *(typed[column.name].alias(column.name) for column in metadata),
+        *(values[column.name].alias(column.name) for column in table.columns),
+        *(values[column.name].alias(column.name) for column in metadata),
         is_deleted.cast("string").alias("__deleted"),
         *ORIGIN,
-        F.when(problem_found.isNotNull(), F.col("_raw")).alias("_raw"),
+        F.when(problem_found.isNotNull() | F.col("_unavailable").isNotNull(), F.col("_raw")).alias("_raw"),
+        F.when(problem_found.isNotNull() | F.col("_unavailable").isNotNull(), F.lit(form)).alias("_form"),
         problem_found.alias("_problem"),
-        (F.coalesce(F.col("_empty"), F.lit(False)) | F.coalesce(F.col("__op") == "m", F.lit(False))).alias("_ignored"),
+        F.col("_unavailable"),
+        is_empty.alias("_ignored"),
     )
+
+
+def _may_be_unavailable(fields: Mapping[str, Field], table: Table, absent: Mapping[str, Expression]) -> Iterator[str]:
+    """The declared columns, but for the key's, whose value an event of the table may lack."""
+    for column in table.columns:
+        placeholder = table.options.connector == "postgresql" and isinstance(
+            fields[column.name].data_type, T.StringType | T.BinaryType | T.ArrayType | T.MapType
+        )
+        ignored = table.options.null_updates == "ignore"
+        if column.name not in table.key and (placeholder or ignored or column.name in absent):
+            yield column.name
+
+
+def _unavailable(fields: Mapping[str, Field], table: Table, absent: Mapping[str, Expression]) -> Expression:
+    """The names of the columns that an event says nothing of, or null.
+
+    Such are the values that PostgreSQL's log lacks, which Debezium fills with a placeholder (TOAST, replica identity
+    default; as text, bytes, base64 of these, or the only item of an array), columns that an update leaves out, and
+    nulls of an update where the declaration ignores them.
+    """
+    op = fields["__op"].value
+    named = []
+    for name in _may_be_unavailable(fields, table, absent):
+        field = fields[name]
+        lacks = absent.get(name, F.lit(False))
+        if table.options.null_updates == "ignore":
+            lacks = lacks | (field.value.isNull() & F.coalesce(op == "u", F.lit(True)))
+        if table.options.connector == "postgresql":
+            lacks = lacks | _is_placeholder(field)
+        named.append(F.when(lacks, F.lit(name)))
+    if not named:
+        return F.lit(None).cast("string")
+    return F.nullif(F.concat_ws(UNAVAILABLE_SEPARATOR, *named), F.lit(""))
+
+
+def _is_placeholder(field: Field) -> Expression:
+    encoded = base64.b64encode(UNAVAILABLE_VALUE.encode()).decode()
+    number_items = [int(byte) for byte in UNAVAILABLE_VALUE.encode()]
+    if isinstance(field.data_type, T.StringType):
+        texts = [UNAVAILABLE_VALUE, encoded, dumps([UNAVAILABLE_VALUE]), dumps(number_items, separators=(",", ":"))]
+        return F.coalesce(field.value.isin(*texts), F.lit(False))
+    if isinstance(field.data_type, T.BinaryType):
+        return F.coalesce(field.value == F.lit(UNAVAILABLE_VALUE).cast("binary"), F.lit(False))
+    if isinstance(field.data_type, T.ArrayType):
+        items = field.data_type.elementType
+        if isinstance(items, T.StringType):
+            return F.coalesce(field.value == F.array(F.lit(UNAVAILABLE_VALUE)), F.lit(False))
+        if isinstance(items, T.IntegerType | T.LongType):
+            whole = F.array(*(F.lit(item).cast(items) for item in number_items))
+            return F.coalesce(field.value == whole, F.lit(False))
+    return F.lit(False)
 
 
 def _op_problem() -> Expression:
     op = F.col("__op")
     return F.when(
-        op.isNotNull() & ~op.isin(*_ROW_OPS, "m"),
-        F.concat(F.lit("op is "), op, F.lit(f", expected one of {', '.join(_ROW_OPS)}")),
+        op.isNotNull() & ~op.isin(*_OPS),
+        F.concat(F.lit("op is "), op, F.lit(f", expected one of {', '.join(_OPS)}")),
     )
+
+
+def _key_problems(table: Table) -> list[Expression]:
+    """A key needs a value: each part of it, unless the key is written as one text, which tells a null from a text."""
+    nulls = [F.col(f"`{name}`").isNull() for name in table.key]
+    if not nulls:
+        return []
+    if table.record_key == "__key" and len(nulls) > 1:
+        told = f"every key column is null: {', '.join(table.key)}"
+        return [F.when(reduce(lambda left, right: left & right, nulls), F.lit(told))]
+    return [F.when(nulls[0], F.lit(f"key column {table.key[0]} is null"))]
 
 
 def _position_problem(table: Table) -> Expression:
     """A streamed change without its log position cannot be ordered; rows read by a snapshot may have none."""
-    columns = POSITION_COLUMNS[table.options.connector]
-    absent = F.lit(False)
-    for column in columns:
-        absent = absent | F.col(column.name).isNull()
-    fields = ", ".join(".".join(column.envelope) for column in columns)
-    return F.when(
-        absent & ~F.coalesce(F.col("__op"), F.lit("u")).isin("r", "m"),
-        F.lit(f"no log position: the connector's add.fields must hold {fields}"),
-    )
+    if table.options.order_by:
+        names = list(table.options.order_by)
+        told = f"no order: order_by names {', '.join(names)}, and one of them is null"
+        streamed = F.lit(True)
+    else:
+        assert table.options.connector is not None
+        columns = [column for column in POSITION_COLUMNS[table.options.connector] if column.required]
+        names = [column.name for column in columns]
+        fields = ", ".join(".".join(column.envelope) for column in columns)
+        told = f"no log position: the connector's add.fields must hold {fields}"
+        streamed = ~F.coalesce(F.col("__op"), F.lit("u")).isin("r", "m")
+    absent = reduce(lambda left, right: left | right, [F.col(f"`{name}`").isNull() for name in names])
+    return F.when(absent & streamed, F.lit(told))
 
 
 def _cast(value: Expression, field: Field, data_type: T.DataType, column: Column | None, table: Table) -> Expression:

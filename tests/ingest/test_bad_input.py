@@ -35,7 +35,8 @@ def items(**options: Any) -> dict[str, Any]:
 
 
 def item(op: str, lsn: int | None, key: object, **row: object) -> dict[str, Any]:
-    return pg(op, lsn, **{"item_id": key, "price": 1.5, "stock": 1, "total": 1, "made_on": 19_000, "note": "n"} | row)
+    whole: dict[str, Any] = {"item_id": key, "price": 1.5, "stock": 1, "total": 1, "made_on": 19_000, "note": "n"}
+    return pg(op, lsn, **whole | row)
 
 
 def plain(error: LakeError) -> str:

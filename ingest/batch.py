@@ -1,0 +1,280 @@
+"""One batch of decoded changes becomes one commit of a silver table.
+
+The changes of a key are brought together by one shuffle; its result is kept, counted once and written from there. What
+only some batches need (late changes, values that events lack, truncates, rows read amid the stream) is looked at only
+where the count finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ingest import quarantine
+from ingest.changes import (
+    completed,
+    is_late,
+    judge_late,
+    key_changes,
+    last_of_each_key,
+    placed_by_delivery,
+    truncated_rows,
+    with_line,
+    with_position,
+)
+from ingest.declaration import Table
+from ingest.decode.columns import metadata_columns, silver_columns
+from ingest.errors import InputError
+from ingest.silver import Counts, SilverTable, State
+
+_Keep = Callable[[DataFrame], DataFrame]
+
+
+def apply(
+    silver: SilverTable, state: State | None, decoded: DataFrame, position: str, *, replayed: int | None = None
+) -> Counts:
+    """Orders, judges and commits the changes, with the source's new position and the counts.
+
+    Parameters
+    ----------
+    state:
+        Of the table's last commit; None where there is no table yet.
+    decoded:
+        Decoded changes (see `ingest.decode.columns`).
+    position:
+        What the source has been read up to.
+    replayed:
+        How many of the changes come back from the quarantine, where all of them do: the table's totals have counted
+        them already.
+
+    Returns
+    -------
+    What became of each event of the batch.
+
+    Raises
+    ------
+    InputError
+        The declaration wants the batch refused: a truncate, or too many bad events.
+    WriteError
+        The lake cannot be written, or the counts do not add up. Nothing of the batch is visible then.
+    """
+    table = silver.table
+    before = state or State.none(table.options.epoch)
+    with ExitStack() as stack:
+
+        def keep(frame: DataFrame) -> DataFrame:
+            return stack.enter_context(_kept(frame))
+
+        changes = with_position(decoded, table, before.watermark)
+        last = keep(last_of_each_key(changes, table))
+        told = _summarise(last, before.watermark)
+        if told.mixed:
+            changes = placed_by_delivery(changes, table)
+            last = keep(last_of_each_key(changes, table))
+            told = _summarise(last, before.watermark)
+        if told.truncates and table.options.truncate == "fail":
+            raise InputError(
+                f"{told.truncates} truncates of the source table",
+                where=table.relation,
+                expected="none: the declaration says truncate: fail",
+                action="declare truncate: apply or ignore and run again; nothing of this batch was landed",
+            )
+        counts = Counts(
+            read=told.events,
+            applied=told.keys + told.truncates,
+            superseded=told.superseded,
+            duplicate=told.duplicate,
+            ignored=told.ignored,
+            quarantined=told.quarantined,
+        )
+        bad = [last.where("_outcome = 'quarantined'")]
+        batch = last.where("_outcome is null")
+        truncated = max(before.truncated, told.truncated)
+        if told.truncates:
+            gone = batch.where(F.col("__position") < truncated).count()
+            batch = batch.where(F.col("__position") >= truncated)
+            counts = counts.moved(gone, "applied", "superseded")
+        incomplete: list[DataFrame] = []
+        if told.late:
+            batch, judged = _without_late(batch, silver, replace(before, truncated=truncated), keep)
+            for outcome, number in judged.outcomes.items():
+                counts = counts.moved(number, "applied", outcome)
+            if judged.outcomes["quarantined"]:
+                bad.append(judged.undecidable)
+            if judged.carries:
+                incomplete.append(judged.carried)
+        columns = [f"`{name}`" for name in silver_columns(table)]
+        if told.unavailable:
+            incomplete.append(batch.where("_unavailable is not null"))
+        if incomplete:
+            batch, counts, unfilled = _with_every_value(
+                batch, reduce(DataFrame.unionByName, incomplete), changes, silver, state, counts, keep
+            )
+            bad.append(unfilled)
+        rows = batch.select(*columns)
+        if told.truncates and state is not None:
+            emptied = truncated_rows(silver.read(), table, truncated)
+            rows = rows.unionByName(emptied.join(rows.select(f"`{table.record_key}`"), table.record_key, "left_anti"))
+        counts.require_conservation(where=table.relation)
+        _require_limit(table, counts)
+        if counts.quarantined:
+            put = [frame.select(*quarantine.TAKES) for frame in bad]
+            every = reduce(DataFrame.unionByName, put)
+            # A replayed event has its line for an order.
+            lines = with_line(every, changes) if replayed is None else every.withColumn("_line", F.col("_order"))
+            quarantine.put(silver.spark, table, lines)
+        totals = before.totals + (counts if replayed is None else counts.as_replayed(replayed))
+        new = State(
+            position=position,
+            watermark=max(before.watermark, told.newest),
+            buckets=before.buckets if state else silver.buckets_for(told.keys),
+            counts=counts,
+            totals=totals,
+            epoch=table.options.epoch,
+            truncated=truncated,
+            purged=before.purged,
+        )
+        silver.write(rows, new, first=state is None)
+        return counts
+
+
+@contextmanager
+def _kept(frame: DataFrame) -> Iterator[DataFrame]:
+    """The frame's rows, computed once, for as long as the block runs.
+
+    A local checkpoint keeps Spark's own rows. `persist` would turn them into compressed columns first: 0.85 of the
+    2.0 s that TICKIT's sale took to be ordered and counted (docs/performance.md).
+    """
+    held = frame.localCheckpoint(eager=False)
+    try:
+        yield held
+    finally:
+        held._jdf.queryExecution().logical().rdd().unpersist(False)
+
+
+@dataclass(frozen=True)
+class _Summary:
+    events: int
+    keys: int
+    superseded: int
+    duplicate: int
+    ignored: int
+    quarantined: int
+    truncates: int
+    late: int
+    unavailable: int
+    mixed: int
+    newest: str
+    truncated: str
+
+
+def _summarise(last: DataFrame, watermark: str) -> _Summary:
+    good = F.col("_outcome").isNull()
+    is_truncate = F.col("_outcome") == "truncated"
+    row = last.agg(
+        F.coalesce(F.sum("_events"), F.lit(0)).alias("events"),
+        F.count_if(good).alias("keys"),
+        F.coalesce(F.sum(F.when(good, F.col("_events") - 1 - F.col("_duplicates"))), F.lit(0)).alias("superseded"),
+        F.coalesce(F.sum(F.when(good, F.col("_duplicates"))), F.lit(0)).alias("duplicate"),
+        F.count_if(F.col("_outcome") == "ignored").alias("ignored"),
+        F.count_if(F.col("_outcome") == "quarantined").alias("quarantined"),
+        F.count_if(is_truncate).alias("truncates"),
+        F.count_if(good & is_late(watermark)).alias("late"),
+        F.count_if(good & F.col("_unavailable").isNotNull()).alias("unavailable"),
+        F.count_if(good & F.col("_mixed")).alias("mixed"),
+        F.coalesce(F.max(F.when(good | is_truncate, F.col("__position"))), F.lit("")).alias("newest"),
+        F.coalesce(F.max(F.when(is_truncate, F.col("__position"))), F.lit("")).alias("truncated"),
+    ).first()
+    assert row is not None
+    return _Summary(**row.asDict())
+
+
+@dataclass(frozen=True)
+class _Judged:
+    outcomes: dict[str, int]
+    undecidable: DataFrame
+    carries: int
+    carried: DataFrame
+
+
+def _without_late(batch: DataFrame, silver: SilverTable, before: State, keep: _Keep) -> tuple[DataFrame, _Judged]:
+    """The batch without the changes that lose against silver. Only late changes can; the rest is not looked at.
+
+    `carried` are the late changes, winning or losing, of rows that silver holds with a value of an older change.
+    """
+    table = silver.table
+    late = batch.where(is_late(before.watermark))
+    judged = keep(judge_late(late, silver.read(), table, truncated=before.truncated, purged=before.purged))
+    carries = F.count_if(F.col("_held_carried").isNotNull())
+    rows = judged.groupBy("_outcome").agg(F.count("*").alias("events"), carries.alias("carries")).collect()
+    outcomes = {row["_outcome"]: row["events"] for row in rows}
+    winning = judged.where("_outcome is null").drop("_held_carried")
+    # The event as it would have been read: its bytes were let go, as nothing was wrong with it.
+    taken = [*(column.name for column in table.columns), *(column.name for column in metadata_columns(table))]
+    event = F.to_json(F.struct(*(f"`{name}`" for name in taken), "__deleted")).cast("binary")
+    undecidable = judged.where("_outcome = 'quarantined'").drop("_held_carried").withColumns({"_raw": event, "_form": F.lit(None).cast("string")})
+    return (
+        batch.where(~is_late(before.watermark)).unionByName(winning),
+        _Judged(
+            {name: outcomes.get(name, 0) for name in ("superseded", "duplicate", "quarantined")},
+            undecidable,
+            sum(row["carries"] for row in rows),
+            judged.where("_held_carried is not null").drop("_held_carried"),
+        ),
+    )
+
+
+def _with_every_value(
+    batch: DataFrame,
+    incomplete: DataFrame,
+    changes: DataFrame,
+    silver: SilverTable,
+    state: State | None,
+    counts: Counts,
+    keep: _Keep,
+) -> tuple[DataFrame, Counts, DataFrame]:
+    """The batch with the values that its `incomplete` changes lack, the counts, and what stays incomplete."""
+    table = silver.table
+    key = table.record_key
+    lacking = keep(incomplete)
+    good = changes.where("not _ignored and _problem is null")
+    own = keep(good.join(F.broadcast(lacking.select(f"`{key}`").distinct()), key, "left_semi"))
+    moves, earlier = None, None
+    if not own.where("__op = 'c' and _unavailable is not null").isEmpty():
+        moves = keep(key_changes(own, good, table))
+        earlier = good.join(F.broadcast(moves.select(F.col("_old_key").alias(key)).distinct()), key, "left_semi")
+        earlier = keep(earlier)
+    held = silver.read() if state else None
+    done = keep(completed(lacking, own, held, table, moves=moves, earlier=earlier))
+    found = done.agg(
+        F.count_if(F.col("_problem").isNotNull()).alias("unfilled"),
+        F.count_if(F.col("_problem").isNull() & F.col("_is_held") & F.col("_changed")).alias("repaired"),
+    ).first()
+    assert found is not None
+    counts = counts.moved(found["unfilled"], "applied", "quarantined").moved(found["repaired"], "superseded", "applied")
+    written = done.where("_problem is null and (not _is_held or _changed)").drop("_problem", "_is_held", "_changed")
+    problems = done.where("_problem is not null").select(f"`{key}`", F.col("_problem").alias("_unfilled"))
+    unfilled = batch.join(F.broadcast(problems), key).withColumn("_problem", F.col("_unfilled")).drop("_unfilled")
+    columns = [f"`{name}`" for name in silver_columns(table)]
+    rest = batch.join(F.broadcast(done.select(f"`{key}`")), key, "left_anti").select(*columns)
+    return rest.unionByName(written), counts, unfilled
+
+
+def _require_limit(table: Table, counts: Counts) -> None:
+    limit = table.options.quarantine_limit
+    allowed = min(
+        counts.read if limit.rows is None else limit.rows,
+        counts.read if limit.share is None else int(limit.share * counts.read),
+    )
+    if counts.quarantined > allowed:
+        raise InputError(
+            f"{counts.quarantined} of {counts.read} events cannot be applied",
+            where=table.relation,
+            expected=f"at most {allowed} (quarantine_limit)",
+            action="`lake ingest` with a higher limit sets them aside and names them; nothing of this batch was landed",
+        )
