@@ -29,6 +29,9 @@ from ingest.decode.columns import (
     metadata_columns,
 )
 
+# How a typed event is kept as text: exact to the microsecond.
+EVENT_AS_JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+# Ops that carry a row.
 _ROW_OPS = ("c", "u", "d", "r")
 # 't' is a truncate, 'm' a logical decoding message: neither carries a row.
 _OPS = (*_ROW_OPS, "t", "m")
