@@ -49,76 +49,152 @@ class Field:
 def decode_json(lines: DataFrame, table: Table) -> DataFrame:
     """Decoded changes from JSON texts.
 
-    Reads envelopes and unwrapped events, each with or without Kafka Connect's {"schema", "payload"} around it.
+    Reads envelopes and unwrapped events, each with or without Kafka Connect's {"schema", "payload"} around it. A first
+    look at the texts, which only searches them, finds what they hold; expressions for what they do not hold would
+    cost more to plan than a small batch to land.
 
     Parameters
     ----------
     lines:
         Columns `value` string and those of `ORIGIN`.
     """
-    columns = [column.name for column in table.columns]
-    metadata = metadata_columns(table)
-    flat = _text_struct([*columns, *(name for column in metadata for name in column.names), "__deleted"])
-    row = _text_struct(columns)
-    source_fields = [column.envelope[1] for column in metadata if column.envelope[0] == "source"]
-    envelope = T.StructType(
-        [
-            T.StructField("before", row),
-            T.StructField("after", row),
-            T.StructField("source", _text_struct(source_fields)),
-            T.StructField("op", T.StringType()),
-        ]
-    )
-    corrupt = T.StructField("_corrupt", T.StringType())
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
+    seen = _Seen.in_texts(lines)
+    bodies = lines.withColumn("_json", F.trim(_payload() if seen.wrapped else F.col("value")))
+    if seen.enveloped and seen.unwrapped:
+        sorted_out = bodies.withColumn("_is_envelope", _is_envelope(F.col("_json")))
+        enveloped, unwrapped = sorted_out.where("_is_envelope"), sorted_out.where("not _is_envelope")
+        return _decode_enveloped(enveloped, table, seen).unionByName(_decode_unwrapped(unwrapped, table, seen))
+    return _decode_enveloped(bodies, table, seen) if seen.enveloped else _decode_unwrapped(bodies, table, seen)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What a batch of JSON texts holds: whole envelopes, unwrapped events, {"schema", "payload"} around them.
+
+    `nested`: objects within the events, or something behind them; `placeholder`: values that PostgreSQL's log lacks;
+    `control`: heartbeats, transaction markers, schema changes.
+    """
+
+    wrapped: bool
+    enveloped: bool
+    unwrapped: bool
+    nested: bool
+    placeholder: bool
+    control: bool
+
+    @classmethod
+    def in_texts(cls, lines: DataFrame) -> _Seen:
+        text = F.coalesce("value", F.lit(""))
+        encoded = base64.b64encode(UNAVAILABLE_VALUE.encode()).decode()
+        numbers = dumps([int(byte) for byte in UNAVAILABLE_VALUE.encode()], separators=(",", ":"))
+        envelope = _is_envelope(text)
+        row = lines.select(
+            F.bool_or(_is_wrapped(text)).alias("wrapped"),
+            F.bool_or(envelope).alias("enveloped"),
+            F.bool_or(~envelope).alias("unwrapped"),
+            F.bool_or(F.instr(text, "}") != F.length(text)).alias("nested"),
+            F.bool_or(text.contains(UNAVAILABLE_VALUE) | text.contains(encoded) | text.contains(numbers[1:-1])).alias(
+                "placeholder"
+            ),
+            F.bool_or(_is_control(text)).alias("control"),
+        ).first()
+        assert row is not None
+        return cls(**{name: bool(value) for name, value in row.asDict().items()})
+
+
+def _is_wrapped(text: Expression) -> Expression:
+    return _has_key(text, "payload") & text.rlike(r'^\s*\{\s*"(schema|payload)"\s*:')
+
+
+def _payload() -> Expression:
+    text = F.col("value")
+    return F.when(_is_wrapped(text), F.get_json_object(text, "$.payload")).otherwise(text)
+
+
+def _is_envelope(json: Expression) -> Expression:
     # A JSON text cannot hold an unescaped quote, so these patterns match keys only.
-    is_wrapped = _has_key(F.col("value"), "payload") & F.col("value").rlike(r'^\s*\{\s*"(schema|payload)"\s*:')
-    payload = F.when(is_wrapped, F.get_json_object("value", "$.payload")).otherwise(F.col("value"))
-    json = F.col("_json")
-    is_envelope = (
+    return (
         _has_key(json, "op")
         & _has_key(json, "source")
         & (_has_key(json, "after") | _has_key(json, "before"))
         & ~_has_key(json, "__op")
         & ~_has_key(json, "__deleted")
     )
-    parsed = (
-        lines.withColumn("_json", F.trim(payload))
-        .withColumn("_is_envelope", is_envelope)
-        .withColumn(
-            "_flat",
-            F.when(~F.col("_is_envelope"), F.from_json("_json", T.StructType([*flat.fields, corrupt]), options)),
-        )
-        .withColumn(
-            "_envelope",
-            F.when(F.col("_is_envelope"), F.from_json("_json", T.StructType([*envelope.fields, corrupt]), options)),
-        )
+
+
+def _parsed(bodies: DataFrame, struct: list[T.StructField]) -> DataFrame:
+    """Adds `_event`, the text as a struct, with what could not be read as `_corrupt`."""
+    schema = T.StructType([*struct, T.StructField("_corrupt", T.StringType())])
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
+    return bodies.select("value", *ORIGIN, "_json", F.from_json("_json", schema, options).alias("_event"))
+
+
+def _decode_unwrapped(bodies: DataFrame, table: Table, seen: _Seen) -> DataFrame:
+    columns = [column.name for column in table.columns]
+    metadata = metadata_columns(table)
+    names = [*columns, *(name for column in metadata for name in column.names), "__deleted"]
+    parsed = _parsed(bodies, _text_struct(names).fields)
+
+    def text(*names: str) -> Field:
+        found = [F.col(f"_event.`{name}`") for name in names]
+        return Field(found[0] if len(found) == 1 else F.coalesce(*found), T.StringType())
+
+    fields = {name: text(name) for name in columns}
+    fields |= {column.name: text(*column.names) for column in metadata}
+    fields["__deleted"] = text("__deleted")
+    return _typed_json(parsed, table, fields, seen, no_row=F.lit(False))
+
+
+def _decode_enveloped(bodies: DataFrame, table: Table, seen: _Seen) -> DataFrame:
+    columns = [column.name for column in table.columns]
+    metadata = metadata_columns(table)
+    row = _text_struct(columns)
+    source = _text_struct([column.envelope[1] for column in metadata if column.envelope[0] == "source"])
+    envelope = [
+        T.StructField("before", row),
+        T.StructField("after", row),
+        T.StructField("source", source),
+        T.StructField("op", T.StringType()),
+    ]
+    op = F.col("_event.op")
+    parsed = _parsed(bodies, envelope).withColumn(
+        "_row", F.when(op == "d", F.col("_event.before")).otherwise(F.col("_event.after"))
     )
-    op = F.when(F.col("_is_envelope"), F.col("_envelope.op")).otherwise(F.col("_flat.__op"))
-    image = F.when(op == "d", F.col("_envelope.before")).otherwise(F.col("_envelope.after"))
-
-    def either(in_envelope: Expression, in_flat: Expression) -> Field:
-        return Field(F.when(F.col("_is_envelope"), in_envelope).otherwise(in_flat), T.StringType())
-
-    fields = {name: either(image.getField(name), F.col(f"_flat.`{name}`")) for name in columns}
+    fields = {name: Field(F.col(f"_row.`{name}`"), T.StringType()) for name in columns}
     for column in metadata:
-        unwrapped = F.coalesce(*(F.col(f"_flat.`{name}`") for name in column.names))
-        fields[column.name] = either(F.col("_envelope." + ".".join(column.envelope)), unwrapped)
-    fields["__deleted"] = either((op == "d").cast("string"), F.col("_flat.__deleted"))
+        fields[column.name] = Field(F.col("_event." + ".".join(column.envelope)), T.StringType())
+    fields["__deleted"] = Field((op == "d").cast("string"), T.StringType())
+    return _typed_json(parsed, table, fields, seen, no_row=op.isin(*_ROW_OPS) & F.col("_row").isNull())
+
+
+def _typed_json(
+    parsed: DataFrame, table: Table, fields: Mapping[str, Field], seen: _Seen, *, no_row: Expression
+) -> DataFrame:
+    op, json = fields["__op"].value, F.col("_json")
     # An update without a column says nothing of it; Kafka Connect's converters write nulls out.
     absent = {
-        name: fields[name].value.isNull() & F.coalesce(op == "u", F.lit(True)) & ~_has_key(F.col("_json"), name)
-        for name in columns
+        column.name: fields[column.name].value.isNull()
+        & F.coalesce(op == "u", F.lit(True))
+        & ~_has_key(json, column.name)
+        for column in table.columns
     }
-    ignored = F.col("_json").isNull() | F.col("_json").isin("", "null") | (op.isNull() & _is_control(F.col("_json")))
-    problem = F.when(
-        F.coalesce(F.col("_flat._corrupt"), F.col("_envelope._corrupt")).isNotNull()
-        | ~F.col("_json").startswith("{")
-        | _has_more_than_an_object(F.col("value")),
-        F.lit("not a JSON object"),
-    ).when(F.col("_is_envelope") & op.isin(*_ROW_OPS) & image.isNull(), F.lit("the envelope has no row image"))
-    raw = F.col("value").cast("binary")
-    return _typed(parsed, table, fields, raw=raw, ignored=ignored, problem=problem, absent=absent)
+    ignored = json.isNull() | json.isin("", "null")
+    if seen.control:
+        ignored = ignored | (op.isNull() & _is_control(json))
+    malformed = F.col("_event._corrupt").isNotNull() | ~json.startswith("{")
+    if seen.nested:
+        malformed = malformed | _has_more_than_an_object(F.col("value"))
+    problem = F.when(malformed, F.lit("not a JSON object")).when(no_row, F.lit("the envelope has no row image"))
+    return _typed(
+        parsed,
+        table,
+        fields,
+        raw=F.col("value").cast("binary"),
+        ignored=ignored,
+        problem=problem,
+        absent=absent,
+        placeholders=seen.placeholder,
+    )
 
 
 def decode_rows(rows: DataFrame, table: Table, semantic_types: Mapping[str, str]) -> DataFrame:
@@ -227,12 +303,10 @@ def _has_key(json: Expression, name: str) -> Expression:
 
 def _has_more_than_an_object(text: Expression) -> Expression:
     """Whether something follows the object: `from_json` reads the first value of a text and drops the rest."""
-    # A text whose only closing brace is its last character has nothing behind its object and nothing within it.
-    is_flat = F.instr(text, "}") == F.length(text)
     # Behind a closing brace a comma, another bracket or the end must come; the exact answer costs a second parse.
     suspicious = text.rlike(r"\}\s*([^\s,}\]]|,\s*\{)")
     alone = F.json_array_length(F.concat(F.lit("["), text, F.lit("]"))) == 1
-    return ~is_flat & (~text.rlike(r"\}\s*$") | (suspicious & ~F.coalesce(alone, F.lit(False))))
+    return ~text.rlike(r"\}\s*$") | (suspicious & ~F.coalesce(alone, F.lit(False)))
 
 
 def _typed(
@@ -245,6 +319,7 @@ def _typed(
     problem: Expression,
     absent: Mapping[str, Expression],
     form: str | None = None,
+    placeholders: bool = True,
 ) -> DataFrame:
     """The decoded changes: every field cast to its type, with the first thing that is wrong as `_problem`."""
     metadata = metadata_columns(table)
@@ -254,7 +329,7 @@ def _typed(
         raw.alias("_raw"),
         problem.alias("_malformed"),
         ignored.alias("_empty"),
-        _unavailable(fields, table, absent).alias("_unavailable"),
+        _unavailable(fields, table, absent, placeholders).alias("_unavailable"),
         *(field.value.alias(name) for name, field in fields.items()),
     )
     wanted: dict[str, T.DataType] = {column.name: column.data_type for column in table.columns}
@@ -318,7 +393,9 @@ def _may_be_unavailable(fields: Mapping[str, Field], table: Table, absent: Mappi
             yield column.name
 
 
-def _unavailable(fields: Mapping[str, Field], table: Table, absent: Mapping[str, Expression]) -> Expression:
+def _unavailable(
+    fields: Mapping[str, Field], table: Table, absent: Mapping[str, Expression], placeholders: bool
+) -> Expression:
     """The names of the columns that an event says nothing of, or null.
 
     Such are the values that PostgreSQL's log lacks, which Debezium fills with a placeholder (TOAST, replica identity
@@ -332,7 +409,7 @@ def _unavailable(fields: Mapping[str, Field], table: Table, absent: Mapping[str,
         lacks = absent.get(name, F.lit(False))
         if table.options.null_updates == "ignore":
             lacks = lacks | (field.value.isNull() & F.coalesce(op == "u", F.lit(True)))
-        if table.options.connector == "postgresql":
+        if placeholders and table.options.connector == "postgresql":
             lacks = lacks | _is_placeholder(field)
         named.append(F.when(lacks, F.lit(name)))
     if not named:
