@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
@@ -29,10 +30,11 @@ from ingest.errors import LakeError
 from ingest.project import Project
 from ingest.reconcile import KINDS, Reconciled
 from ingest.reconcile import reconcile as reconcile_table
-from ingest.runner import STAGES, Landed, land
+from ingest.runner import STAGES, Landed, land, replay
 from ingest.session import first_line, open_session
 from ingest.silver import Counts, SilverTable
 from ingest.sources.files import FilesPosition, TopicFolder
+from ingest.upkeep import purge, set_position
 
 app = typer.Typer(
     name="lake",
@@ -46,6 +48,14 @@ app.add_typer(quarantine_app, name="quarantine")
 
 out = Console()
 err = Console(stderr=True)
+
+
+class PositionTo(StrEnum):
+    """Where `lake position` may put a table."""
+
+    earliest = "earliest"
+    latest = "latest"
+
 
 SourceName = Annotated[str, typer.Argument(metavar="SOURCE", help="A dbt source with config.meta.ingest.")]
 ProjectDir = Annotated[Optional[Path], typer.Option("--project-dir", help="The dbt project; by default this folder.")]
@@ -297,9 +307,7 @@ def reconcile(
         chosen = load_source(project, source).choose(_names(tables))
         folder = against.resolve() if against else None
         spark = open_session(project)
-        results = [
-            reconcile_table(spark, table, against=folder, null_text=null_text, limit=limit) for table in chosen
-        ]
+        results = [reconcile_table(spark, table, against=folder, null_text=null_text, limit=limit) for table in chosen]
     if as_json:
         print(json.dumps([_reconciled_json(result) for result in results], indent=2))
     else:
@@ -423,18 +431,89 @@ def quarantine_show(
     _show_rows([row.asDict() for row in rows], ("source_table", "file", "line", "reason", "raw"), as_json)
 
 
+@quarantine_app.command("replay")
+def quarantine_replay(
+    source: SourceName,
+    tables: Tables = None,
+    as_json: AsJson = False,
+    project_dir: ProjectDir = None,
+    profiles_dir: ProfilesDir = None,
+    target: Target = None,
+    debug: Debug = False,
+) -> None:
+    """Apply quarantined events again, once what was wrong is mended. Those that still cannot be applied stay."""
+    with told_plainly(debug):
+        project = Project.load(project_dir, profiles_dir, target)
+        chosen = load_source(project, source).choose(_names(tables))
+        spark = open_session(project)
+        results = []
+        for table in chosen:
+            err.print(f"{table.name}: replaying")
+            results.append(replay(spark, table))
+    _show_rows(
+        [_landed_json(landed) for landed in results if landed.counts.read],
+        ("table", *Counts.__dataclass_fields__),
+        as_json,
+    )
+    if any(landed.counts.quarantined for landed in results):
+        raise typer.Exit(1)
+
+
+@app.command("purge")
+def purge_tombstones(
+    source: SourceName,
+    tables: Tables = None,
+    as_json: AsJson = False,
+    project_dir: ProjectDir = None,
+    profiles_dir: ProfilesDir = None,
+    target: Target = None,
+    debug: Debug = False,
+) -> None:
+    """Remove the tombstones that are older than the declared retention (deletes: hard), for good."""
+    with told_plainly(debug):
+        project = Project.load(project_dir, profiles_dir, target)
+        chosen = load_source(project, source).choose(_names(tables))
+        if not tables:
+            chosen = tuple(table for table in chosen if table.options.deletes == "hard")
+        spark = open_session(project)
+        rows = [{"table": table.name, "purged": purge(spark, table)} for table in chosen]
+    _show_rows(rows, ("table", "purged"), as_json, nothing="no table declares deletes: hard")
+
+
+@app.command("position")
+def position_to(
+    source: SourceName,
+    to: Annotated[PositionTo, typer.Option("--to", help="earliest: land everything again; latest: skip what waits.")],
+    tables: Annotated[str, typer.Option("--tables", help="These tables, separated by commas.")],
+    project_dir: ProjectDir = None,
+    profiles_dir: ProfilesDir = None,
+    target: Target = None,
+    debug: Debug = False,
+) -> None:
+    """Decide where a table goes on. Events that are landed again are known by their positions and do no harm."""
+    with told_plainly(debug):
+        project = Project.load(project_dir, profiles_dir, target)
+        chosen = load_source(project, source).choose(_names(tables))
+        spark = open_session(project)
+        for table in chosen:
+            waiting = set_position(spark, table, to_latest=to is PositionTo.latest)
+            out.print(f"{table.name}: goes on from {to.value}, {waiting} files wait")
+
+
 def _quarantine(project_dir: Path | None, profiles_dir: Path | None, target: str | None, source: str) -> Any:
     project = Project.load(project_dir, profiles_dir, target)
     declared: Source = load_source(project, source)
     return quarantine.events(open_session(project), declared)
 
 
-def _show_rows(rows: Sequence[dict[str, Any]], names: Sequence[str], as_json: bool) -> None:
+def _show_rows(
+    rows: Sequence[dict[str, Any]], names: Sequence[str], as_json: bool, nothing: str = "nothing is quarantined"
+) -> None:
     if as_json:
         print(json.dumps(list(rows), default=str, indent=2))
         return
     if not rows:
-        out.print("nothing is quarantined")
+        out.print(nothing)
         return
     grid = Grid(show_lines=True)
     for name in names:

@@ -1,0 +1,127 @@
+"""Jobs beside ingest, and events that come back: tombstones purged, positions set, the quarantine replayed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from conftest import MakeProject, pg, table_of
+from pyspark.sql import SparkSession
+
+from ingest.decode.columns import UNAVAILABLE_VALUE
+from ingest.errors import DeclarationError
+from ingest.runner import replay
+from ingest.silver import Counts
+from ingest.upkeep import purge, set_position
+
+pytestmark = pytest.mark.spark
+TABLE_TYPES = ("cow", "mor")
+
+
+def notes(**options: Any) -> dict[str, Any]:
+    return table_of("note", {"note_id": "int", "title": "string", "body": "string"}, ["note_id"], **options)
+
+
+def note(op: str, lsn: int, note_id: int, title: str | None, body: str | None = "b") -> dict[str, Any]:
+    return pg(op, lsn, note_id=note_id, title=title, body=body)
+
+
+@pytest.mark.parametrize("table_type", TABLE_TYPES)
+def test_purged_tombstones_do_not_let_older_events_back_in(
+    table_type: str, make_project: MakeProject, spark: SparkSession
+) -> None:
+    project = make_project({"tables": [notes(deletes="hard", delete_retention_days=7, table_type=table_type)]})
+    (table,) = project.source().tables
+    project.deliver("shop.note", 0, [note("c", 10, 1, "a"), note("c", 20, 2, "a"), note("d", 30, 1, None, None)])
+    project.land_well(spark)
+    assert purge(spark, table) == 0  # younger than seven days
+    assert purge(spark, table, datetime.now(UTC) + timedelta(days=8)) == 1
+    assert project.rows(spark, "note", "note_id", "__deleted", live=False) == [{"note_id": 2, "__deleted": "false"}]
+    assert project.state(spark, "note").totals == Counts(read=3, applied=2, superseded=1)
+    assert project.land_well(spark)["note"].files == 0, "the position is where it was"
+    project.deliver("shop.note", 3, [note("u", 25, 1, "late"), note("c", 40, 1, "new life"), note("u", 15, 3, "late")])
+    counts = project.land_well(spark)["note"].counts
+    assert counts == Counts(read=3, applied=1, superseded=1, quarantined=1)
+    assert project.rows(spark, "note", "note_id", "title") == [
+        {"note_id": 1, "title": "new life"},
+        {"note_id": 2, "title": "a"},
+    ]
+    (set_aside,) = project.quarantined(spark)
+    assert "purged" in set_aside["reason"]
+    assert b'"title":"late"' in bytes(set_aside["raw"])
+
+
+def test_a_table_of_soft_deletes_is_not_purged(make_project: MakeProject, spark: SparkSession) -> None:
+    (table,) = make_project({"tables": [notes()]}).source().tables
+    with pytest.raises(DeclarationError, match="deletes: hard with delete_retention_days"):
+        purge(spark, table)
+
+
+def test_a_replay_applies_what_can_be_applied_by_now_and_nothing_twice(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """An update without its large value waits for the insert that brings it; a broken line stays broken."""
+    project = make_project({"tables": [notes()]})
+    (table,) = project.source().tables
+    first = [note("u", 20, 1, "second", UNAVAILABLE_VALUE), "{broken", note("c", 5, 9, "other")]
+    project.deliver("shop.note", 1, first)
+    assert project.land_well(spark)["note"].counts == Counts(read=3, applied=1, quarantined=2)
+    assert replay(spark, table).counts == Counts(read=2, quarantined=2), "nothing is mended yet"
+    project.deliver("shop.note", 0, [note("c", 10, 1, "first", "long")])
+    project.land_well(spark)
+    assert replay(spark, table).counts == Counts(read=2, applied=1, quarantined=1)
+    assert project.rows(spark, "note") == [
+        {"note_id": 1, "title": "second", "body": "long"},
+        {"note_id": 9, "title": "other", "body": "b"},
+    ]
+    assert [row["line"] for row in project.quarantined(spark)] == [1]
+    assert project.state(spark, "note").totals == Counts(read=4, applied=3, quarantined=1)
+    assert replay(spark, table).counts == Counts(read=1, quarantined=1)
+    assert project.state(spark, "note").totals == Counts(read=4, applied=3, quarantined=1)
+    assert project.land_well(spark)["note"].files == 0
+
+
+def test_a_position_is_set_back_without_harm_and_forward_on_purpose(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    project = make_project({"tables": [notes()]})
+    (table,) = project.source().tables
+    project.deliver("shop.note", 0, [note("c", 10, 1, "a"), note("u", 20, 1, "b")])
+    project.deliver("shop.note", 2, [note("c", 30, 2, "a"), note("d", 40, 2, None, None)])
+    project.land_well(spark)
+    before = project.rows(spark, "note", "note_id", "title", "__position", live=False)
+    assert set_position(spark, table, to_latest=False) == 2
+    assert project.land_well(spark)["note"].counts == Counts(read=4, duplicate=2, superseded=2)
+    assert project.rows(spark, "note", "note_id", "title", "__position", live=False) == before
+    project.deliver("shop.note", 4, [note("c", 50, 3, "skipped")])
+    assert set_position(spark, table, to_latest=True) == 0
+    assert project.land_well(spark)["note"].files == 0
+    assert project.rows(spark, "note", "note_id", "title", "__position", live=False) == before
+
+
+def test_an_epoch_lets_a_log_that_begins_again_win(make_project: MakeProject, spark: SparkSession) -> None:
+    """After a failover the new server counts from the start."""
+    project = make_project({"tables": [notes()]})
+    project.deliver("shop.note", 0, [note("c", 1000, 1, "old server"), note("c", 1001, 2, "old server")])
+    project.land_well(spark)
+    project.declare({"tables": [notes(epoch=1)]})
+    project.deliver("shop.note", 2, [note("u", 10, 1, "new server"), note("d", 11, 2, None, None)])
+    assert project.land_well(spark)["note"].counts == Counts(read=2, applied=2)
+    assert project.rows(spark, "note", "title") == [{"title": "new server"}]
+    project.declare({"tables": [notes()]})
+    project.deliver("shop.note", 4, [note("u", 2000, 1, "who knows")])
+    error = project.land(spark)["note"].error
+    assert error is not None
+    assert "epoch 0" in error.message
+
+
+def test_too_many_bad_events_fail_the_run_and_leave_nothing(make_project: MakeProject, spark: SparkSession) -> None:
+    limited = notes(quarantine_limit={"rows": 1, "share": 0.5})
+    project = make_project({"tables": [limited]})
+    project.deliver("shop.note", 0, [note("c", 10, 1, "a"), "{broken", "{broken", note("c", 20, 2, "a")])
+    error = project.land(spark)["note"].error
+    assert error is not None
+    assert "2 of 4 events" in error.message
+    assert project.quarantined(spark) == []
+    assert project.silver(spark, "note").state() is None
