@@ -55,7 +55,7 @@ def put(spark: SparkSession, table: Table, changes: DataFrame) -> None:
         F.col("_line").alias("line"),
         F.col("_problem").alias("reason"),
         F.col("_raw").alias("raw"),
-        F.col("_form").alias("form"),
+        F.col("_form").cast("string").alias("form"),
         F.current_timestamp().alias("quarantined_at"),
     )
     with _writing[table.schema]:

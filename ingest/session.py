@@ -84,7 +84,8 @@ def _session_error(error: Exception, project: Project) -> LakeError:
 
 def first_line(text: str) -> str:
     """The first line of an error's text that says something, for messages that must stay readable."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    # py4j puts a colon before the exception's own line
+    lines = [line.strip().removeprefix(": ") for line in text.splitlines() if line.strip()]
     java = [
         line
         for line in lines
