@@ -1,0 +1,147 @@
+"""Breaks the logic of ingest in one place at a time, on a copy of the tree, and says which test notices.
+
+`make mutations` writes docs/mutations.md and ends with 1 where something was broken and no test noticed. A few of them:
+`python dev/mutations.py "truncate floor"` runs those whose name holds the text, and leaves the document alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+ORDER = "tests/ingest/test_order.py"
+SCENES = "tests/ingest/test_operations.py"
+UPKEEP = "tests/ingest/test_upkeep.py"
+BAD = "tests/ingest/test_bad_input.py"
+MODEL = "tests/ingest/test_model.py"
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One thing broken: a text that is in the file once, what stands there instead, and the tests to ask."""
+
+    name: str
+    file: str
+    text: str
+    instead: str
+    tests: tuple[str, ...]
+
+
+MUTATIONS = (
+    Mutation("order reversed", "ingest/changes.py", 'orderBy(F.col("__position").desc())', 'orderBy("__position")',
+             (ORDER,)),
+    Mutation("no offset breaks a tie", "ingest/changes.py", 'F.concat(F.lit(epoch), log, F.lit("/"), offset)',
+             'F.concat(F.lit(epoch), log, F.lit("/"))', (ORDER,)),
+    Mutation("epoch left out", "ingest/changes.py", 'F.concat(F.lit(epoch), log, F.lit("/"), offset)',
+             'F.concat(F.lit("0000."), log, F.lit("/"), offset)', (UPKEEP, SCENES)),
+    Mutation("commits of PostgreSQL not looked at", "ingest/changes.py",
+             'F.when(_is_read(), read).otherwise(F.concat(commit, F.lit("."), own))',
+             'F.when(_is_read(), read).otherwise(F.concat(own, F.lit("."), own))', (SCENES,)),
+    Mutation("late changes not judged", "ingest/batch.py", "        if told.late:\n", "        if False:\n",
+             (ORDER, SCENES)),
+    Mutation("open transactions lose against the snapshot", "ingest/changes.py",
+             "F.when(F.coalesce(counts, F.lit(False)), raised)", "F.when(F.lit(False), raised)", (SCENES,)),
+    Mutation("snapshots amid the stream not placed", "ingest/batch.py", "        if told.mixed:\n",
+             "        if False:\n", (SCENES,)),
+    Mutation("unavailable values not filled", "ingest/batch.py", "        if told.unavailable:\n",
+             "        if False:\n", (SCENES,)),
+    Mutation("late values do not reach rows that carry older ones", "ingest/batch.py",
+             "            if judged.carries:\n", "            if False:\n", (SCENES,)),
+    Mutation("origin of carried values forgotten", "ingest/changes.py",
+             'F.coalesce(carried[name], F.col("__position"))', 'F.col("__position")', (SCENES,)),
+    Mutation("deletes do not make tombstones", "ingest/decode/debezium.py",
+             'is_deleted.cast("string").alias("__deleted")', 'F.lit("false").alias("__deleted")', (SCENES, ORDER)),
+    Mutation("truncate floor ignored", "ingest/changes.py",
+             'F.when(F.col("__position") < truncated, "superseded")', 'F.when(F.lit(False), "superseded")', (SCENES,)),
+    Mutation("a truncate leaves the rows of silver", "ingest/batch.py",
+             "        if told.truncates and state is not None:\n", "        if False:\n", (SCENES,)),
+    Mutation("purge floor ignored", "ingest/changes.py",
+             'F.col("_held").isNull() & (F.col("__position") <= purged)', "F.lit(False)", (UPKEEP,)),
+    Mutation("bad events not written to the quarantine", "ingest/batch.py",
+             "            quarantine.put(silver.spark, table, lines)\n", "            pass\n", (BAD,)),
+    Mutation("a replay settles nothing", "ingest/runner.py", "    quarantine.settle(spark, table, kept)\n", "",
+             (UPKEEP, BAD)),
+    Mutation("repeated events counted as superseded", "ingest/batch.py",
+             'F.coalesce(F.sum(F.when(good, F.col("_duplicates"))), F.lit(0)).alias("duplicate")',
+             'F.lit(0).alias("duplicate")', (ORDER,)),
+    Mutation("the position does not advance", "ingest/batch.py", "            position=position,\n",
+             '            position=before.position or position,\n', (ORDER, SCENES)),
+    Mutation("totals forget earlier runs", "ingest/batch.py", "totals = before.totals + (", "totals = Counts() + (",
+             (ORDER,)),
+    Mutation("composite keys joined without separators", "ingest/changes.py",
+             'placed.withColumn("__key", F.to_json(texts))', 'placed.withColumn("__key", F.concat_ws(",", texts))',
+             (SCENES, MODEL)),
+)  # fmt: skip
+
+
+def _copy(to: Path) -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=REPOSITORY, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    for name in filter(None, listed.split("\0")):
+        source = REPOSITORY / name
+        if source.is_file():
+            (to / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, to / name)
+
+
+def _noticed_by(mutation: Mutation, tree: Path) -> str:
+    """The first test that fails, or ''."""
+    file = tree / mutation.file
+    text = file.read_text(encoding="utf-8")
+    found = text.count(mutation.text)
+    if found != 1:
+        raise SystemExit(f"mutation '{mutation.name}': its text is {found} times in {mutation.file}, expected once")
+    file.write_text(text.replace(mutation.text, mutation.instead), encoding="utf-8")
+    try:
+        tests = [test for test in mutation.tests if (tree / test).exists()]
+        ran = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests],
+            cwd=tree, env={**os.environ, "PYTHONPATH": str(tree)}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    finally:
+        file.write_text(text, encoding="utf-8")
+    if ran.returncode == 0:
+        return ""
+    failed = re.search(r"^(?:FAILED|ERROR) \S*?(test_\w+\.py(?:::\S+)?)", ran.stdout, re.MULTILINE)
+    if ran.returncode != 1 or failed is None:
+        raise SystemExit(f"mutation '{mutation.name}': pytest could not run\n{ran.stdout[-2000:]}{ran.stderr[-2000:]}")
+    return failed[1]
+
+
+def main(wanted: str = "") -> int:
+    """Runs the mutations whose name holds the text; the exit code."""
+    rows = []
+    for mutation in MUTATIONS:
+        if wanted not in mutation.name:
+            continue
+        started = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            _copy(Path(folder))
+            noticed = _noticed_by(mutation, Path(folder))
+        rows.append((mutation, noticed))
+        print(f"{mutation.name}: {noticed or 'NOT NOTICED'} ({time.monotonic() - started:.0f} s)", flush=True)
+    if not wanted:
+        table = "\n".join(
+            f"| {mutation.name} | `{mutation.file}` | {f'`{test}`' if test else '**none**'} |"
+            for mutation, test in rows
+        )
+        (REPOSITORY / "docs" / "mutations.md").write_text(
+            "# What the tests notice\n\n`make mutations` breaks ingest in one place at a time, on a copy, and writes "
+            f"this table.\n\n| what was broken | where | the first test that failed |\n| --- | --- | --- |\n{table}\n",
+            encoding="utf-8",
+        )
+    return 0 if rows and all(test for _, test in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:2]))
