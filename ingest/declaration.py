@@ -25,6 +25,10 @@ SemanticType = Literal[
     "io.debezium.time.MicroTimestamp",
     "io.debezium.time.NanoTimestamp",
     "io.debezium.time.ZonedTimestamp",
+    "io.debezium.time.Time",
+    "io.debezium.time.MicroTime",
+    "io.debezium.time.NanoTime",
+    "io.debezium.data.Bits",
 ]
 
 # Without tinyint and smallint: a Hudi table's schema is an Avro schema, whose smallest integer has 32 bits. A 16-bit
@@ -97,20 +101,28 @@ class IngestOptions(BaseModel):
 
 
 class ColumnOptions(BaseModel):
-    """`config.meta.ingest` of a column."""
+    """`config.meta.ingest` of a column: what its values mean where the events do not say it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     semantic_type: SemanticType | None = None
+    decimal: Literal["number", "base64"] | None = None
+    binary: Literal["base64", "base64-url-safe", "hex"] | None = None
+    special_values: Literal["quarantine", "null"] | None = None
+    unsigned: bool = False
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a source table: the contract of the silver table."""
+    """A column of a source table: the contract of the silver table, and what its values mean in the events."""
 
     name: str
     data_type: T.DataType
     semantic_type: SemanticType | None = None
+    decimal: Literal["number", "base64"] | None = None
+    binary: Literal["base64", "base64-url-safe", "hex"] | None = None
+    special_values: Literal["quarantine", "null"] | None = None
+    unsigned: bool = False
 
 
 @dataclass(frozen=True)
@@ -343,7 +355,59 @@ def _column(raw: Yaml, *, where: str) -> Column:
         options = ColumnOptions.model_validate(_ingest_meta(raw, where=here))
     except ValidationError as error:
         raise declaration_error(error, where=f"{here}: config.meta.ingest") from error
-    return Column(name, parse_data_type(_text(raw, "data_type", where=here), where=here), options.semantic_type)
+    data_type = parse_data_type(_text(raw, "data_type", where=here), where=here)
+    _refuse_idle_options(options, data_type, where=f"{here}: config.meta.ingest")
+    return Column(name, data_type, **options.model_dump())
+
+
+# The semantic types that can be declared, by what their values can become; a number may always stay one.
+_TIMES_OF_DAY = ("io.debezium.time.Time", "io.debezium.time.MicroTime", "io.debezium.time.NanoTime")
+
+
+def _refuse_idle_options(options: ColumnOptions, data_type: T.DataType, *, where: str) -> None:
+    """An option that says nothing of a column of that type is a mistake, and would be taken for heeded."""
+    scalar = data_type
+    while isinstance(scalar, T.ArrayType):
+        scalar = scalar.elementType
+    whole = T.IntegerType | T.LongType
+    if options.semantic_type in _TIMES_OF_DAY:
+        allowed, meant = isinstance(scalar, whole | T.StringType), "string, int or bigint"
+    elif options.semantic_type == "io.debezium.data.Bits":
+        allowed = isinstance(scalar, whole | T.BooleanType | T.BinaryType | T.DecimalType)
+        meant = "int, bigint, boolean, binary or decimal"
+    else:
+        allowed = isinstance(scalar, whole | T.StringType | T.DateType | T.TimestampType)
+        meant = "date, timestamp, int, bigint or string"
+    checks = [
+        ("semantic_type", options.semantic_type, allowed, meant),
+        ("decimal", options.decimal, isinstance(scalar, T.DecimalType), "decimal"),
+        ("binary", options.binary, isinstance(scalar, T.BinaryType), "binary"),
+        (
+            "special_values",
+            options.special_values,
+            isinstance(data_type, T.DecimalType | T.DateType | T.TimestampType),
+            "decimal, date or timestamp",
+        ),
+        (
+            "unsigned",
+            options.unsigned or None,
+            isinstance(scalar, T.DecimalType) and scalar.scale == 0 and scalar.precision >= 20,
+            "decimal(20,0) or wider, without decimals, for a bigint unsigned",
+        ),
+    ]
+    for key, declared, fits, expected in checks:
+        if declared is not None and not fits:
+            raise DeclarationError(
+                f"{key} is declared of a {data_type.simpleString()}",
+                where=f"{where}.{key}",
+                expected=f"a data_type of {expected}",
+            )
+    if options.unsigned and options.decimal == "base64":
+        raise DeclarationError(
+            "unsigned and decimal: base64 exclude each other",
+            where=where,
+            expected="unsigned for bigint.unsigned.handling.mode=long, decimal: base64 for precise",
+        )
 
 
 def _entries(raw: Yaml, key: str, *, where: str) -> list[Any]:

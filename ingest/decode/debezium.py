@@ -18,9 +18,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from ingest.declaration import Column, SemanticType, Table
+from ingest.declaration import Table
 from ingest.decode.columns import (
-    DEFAULT_TIMESTAMP,
     ORIGIN,
     POSITION_COLUMNS,
     UNAVAILABLE_SEPARATOR,
@@ -28,6 +27,7 @@ from ingest.decode.columns import (
     MetadataColumn,
     metadata_columns,
 )
+from ingest.decode.types import Field, converted
 
 # How a typed event is kept as text: exact to the microsecond.
 EVENT_AS_JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
@@ -35,15 +35,6 @@ EVENT_AS_JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 _ROW_OPS = ("c", "u", "d", "r")
 # 't' is a truncate, 'm' a logical decoding message: neither carries a row.
 _OPS = (*_ROW_OPS, "t", "m")
-
-
-@dataclass(frozen=True)
-class Field:
-    """A value as it stands in an event: expression, type, and Debezium's semantic type where a schema names it."""
-
-    value: Expression
-    data_type: T.DataType
-    semantic_type: str | None = None
 
 
 def decode_json(lines: DataFrame, table: Table) -> DataFrame:
@@ -235,7 +226,7 @@ def decode_rows(rows: DataFrame, table: Table, semantic_types: Mapping[str, str]
     fields = {}
     for declared in table.columns:
         found = row_field(declared.name)
-        fields[declared.name] = Field(found.value, found.data_type, semantic_types.get(declared.name))
+        fields[declared.name] = Field(found.value, found.data_type, semantic_types.get(declared.name), in_json=False)
     for column in metadata_columns(table):
         fields[column.name] = metadata_field(column)
     deleted = (
@@ -346,20 +337,15 @@ def _typed(
     }
     values, checks = {}, []
     for name, data_type in wanted.items():
-        converted_value = _cast(F.col(f"`{name}`"), fields[name], data_type, declared.get(name), table)
-        lossy = ~_is_exact(F.col(f"`{name}`"), converted_value, fields[name].data_type, data_type)
+        change = converted(F.col(f"`{name}`"), fields[name], declared.get(name), data_type, table.options.connector)
+        told = F.concat(F.lit(f"column {name}: "), change.problem)
         if name in declared and name not in table.key:
             nothing = hidden | unavailable[name] if name in unavailable else hidden
-            values[name] = F.when(nothing, F.lit(None)).otherwise(converted_value)
-            lossy = lossy & ~nothing
+            values[name] = F.when(nothing, F.lit(None)).otherwise(change.value)
+            checks.append(F.when(~nothing, told))
         else:
-            values[name] = converted_value
-        shown = F.concat(
-            F.lit(f"column {name}: "),
-            F.substring(F.col(f"`{name}`").cast("string"), 1, 100),
-            F.lit(f" is not exactly a {data_type.simpleString()}"),
-        )
-        checks.append(F.when(lossy, shown))
+            values[name] = change.value
+            checks.append(told)
     rowless = (op == "t") & F.lit(bool(table.key))
     found = F.coalesce(
         F.col("_malformed"),
@@ -469,59 +455,6 @@ def _position_problem(table: Table) -> Expression:
         streamed = ~F.coalesce(F.col("__op"), F.lit("u")).isin("r", "m")
     absent = reduce(lambda left, right: left | right, [F.col(f"`{name}`").isNull() for name in names])
     return F.when(absent & streamed, F.lit(told))
-
-
-def _cast(value: Expression, field: Field, data_type: T.DataType, column: Column | None, table: Table) -> Expression:
-    """The value as the wanted type; null where it cannot be."""
-    semantic_type = (column.semantic_type if column else None) or field.semantic_type
-    if isinstance(data_type, T.TimestampType):
-        return _timestamp(value, field.data_type, semantic_type or DEFAULT_TIMESTAMP[table.options.connector])
-    if isinstance(data_type, T.DateType):
-        days = F.date_add(F.lit("1970-01-01").cast("date"), value.cast("int"))
-        if isinstance(field.data_type, T.IntegerType | T.LongType):
-            return days
-        if isinstance(field.data_type, T.StringType):
-            return F.when(value.rlike(r"^-?\d+$"), days).otherwise(value.cast("date"))
-    if isinstance(data_type, T.BinaryType) and isinstance(field.data_type, T.StringType):
-        return F.unbase64(value)
-    if isinstance(data_type, T.ArrayType) and isinstance(field.data_type, T.StringType):
-        return F.from_json(value, data_type)
-    return value.cast(data_type)
-
-
-def _timestamp(value: Expression, found: T.DataType, semantic_type: SemanticType | str) -> Expression:
-    def epoch(number: Expression) -> Expression:
-        if semantic_type == "io.debezium.time.MicroTimestamp":
-            return F.timestamp_micros(number)
-        if semantic_type == "io.debezium.time.NanoTimestamp":
-            # As decimals: nanoseconds since 1970 have more digits than a double holds.
-            return F.timestamp_micros(F.floor(number.cast("decimal(20,0)") / 1000).cast("bigint"))
-        return F.timestamp_millis(number)
-
-    if isinstance(found, T.LongType | T.IntegerType):
-        return epoch(value.cast("bigint"))
-    if isinstance(found, T.StringType):
-        return F.when(value.rlike(r"^-?\d+$"), epoch(value.cast("bigint"))).otherwise(value.cast("timestamp"))
-    return value.cast("timestamp")
-
-
-def _is_exact(value: Expression, typed: Expression, found: T.DataType, wanted: T.DataType) -> Expression:
-    """True where nothing was lost on the way to the wanted type; nulls are exact."""
-    if found == wanted or isinstance(wanted, T.StringType):
-        return F.lit(True)
-    both = value.isNull() | typed.isNotNull()
-    if (isinstance(wanted, T.NumericType) and not isinstance(wanted, T.FractionalType | T.DecimalType)) or isinstance(
-        wanted, T.DecimalType
-    ):
-        # 4.9 as an integer and 1.239 as a decimal(8,2) are cast without complaint: compare what came of it.
-        exact = both & F.coalesce(value.cast("double") == typed.cast("double"), value.isNull() & typed.isNull())
-        if isinstance(found, T.StringType):
-            # A text may have more digits than a double: none may stand behind the scale, but zeros.
-            scale = wanted.scale if isinstance(wanted, T.DecimalType) else 0
-            fits = value.rlike(rf"^\s*[+-]?\d*(\.\d{{0,{scale}}}0*)?\s*$") | value.rlike("[eE]")
-            return exact & F.coalesce(fits, F.lit(True))
-        return exact
-    return both
 
 
 def _text_struct(names: list[str]) -> T.StructType:

@@ -126,7 +126,8 @@ def _literal(files: Iterable[EventFile]) -> list[str]:
 def semantic_types(schema: str) -> dict[str, str]:
     """Debezium's semantic type of each column whose Avro schema names one (`connect.name`), by column name.
 
-    Looks into the record itself and, for an envelope, into its `before` and `after`.
+    Looks into the record itself and, for an envelope, into its `before` and `after`; of an array, at its elements.
+    Parameters that a value cannot be understood without stand behind the name (`...Decimal;scale=2`).
     """
     record = json.loads(schema)
     named: dict[str, Any] = {}
@@ -136,13 +137,23 @@ def semantic_types(schema: str) -> dict[str, str]:
     def columns(fields: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str]]:
         for field in fields:
             for branch in _branches(field["type"]):
-                resolved = named.get(branch, {}) if isinstance(branch, str) else branch
+                resolved = _element(named.get(branch, {}) if isinstance(branch, str) else branch)
                 if field["name"] in ("before", "after") and resolved.get("type") == "record":
                     yield from columns(resolved["fields"])
                 elif "connect.name" in resolved and resolved.get("type") != "record":
-                    yield field["name"], resolved["connect.name"]
+                    known = resolved.get("connect.parameters", {})
+                    parameters = [f"{key}={known[key]}" for key in ("scale", "length") if key in known]
+                    yield field["name"], ";".join([resolved["connect.name"], *parameters])
 
     return dict(columns(record["fields"]))
+
+
+def _element(avro_type: Any) -> Any:
+    """The type of an array's elements, whatever else may be null; any other type as it is."""
+    while isinstance(avro_type, dict) and avro_type.get("type") == "array":
+        items = [item for item in _branches(avro_type["items"]) if item != "null"]
+        avro_type = items[0] if items and isinstance(items[0], dict) else {}
+    return avro_type
 
 
 def _branches(avro_type: Any) -> list[Any]:
