@@ -138,6 +138,7 @@ def apply(
             epoch=table.options.epoch,
             truncated=truncated,
             purged=before.purged,
+            columns=silver.column_types,
         )
         silver.write(rows, new, first=state is None)
         return counts

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ingest.declaration import Table
-from ingest.decode.columns import UNAVAILABLE_SEPARATOR, silver_columns
+from ingest.decode.columns import OPTIONAL, UNAVAILABLE_SEPARATOR, silver_columns
 
 # Text before the log position: the epoch and a point.
 _EPOCH_LENGTH = 5
@@ -331,6 +331,7 @@ def _newest_values(candidates: DataFrame, table: Table) -> DataFrame:
         .groupBy(f"`{key}`")
         .agg(
             F.max_by(F.struct(*(f"`{name}`" for name in rest), "__carried", "_is_held"), "__position").alias("_last"),
+            F.max_by(lacking, "__position").alias("_lacking"),
             *(F.max_by(f"`{name}`", f"_at_{name}").alias(name) for name in fillable),
             *(F.max(f"_at_{name}").alias(f"_at_{name}") for name in fillable),
         )
@@ -340,7 +341,10 @@ def _newest_values(candidates: DataFrame, table: Table) -> DataFrame:
         lambda entry: entry["value"] < F.col("_last.__position"),
     )
     now_carried = F.when(F.size(entries) > 0, F.to_json(F.map_from_entries(entries)))
-    missing = [F.when(F.col(f"_at_{name}").isNull(), F.lit(name)) for name in fillable]
+    missing = [
+        F.when(F.col(f"_at_{name}").isNull() & ~F.array_contains("_lacking", OPTIONAL + name), F.lit(name))
+        for name in fillable
+    ]
     problem = F.concat(
         F.lit("unavailable value of "), F.concat_ws(", ", *missing), F.lit(": no earlier change of the row brought it")
     )

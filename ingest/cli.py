@@ -27,10 +27,11 @@ from rich.table import Table as Grid
 from ingest import datasets, quarantine
 from ingest.declaration import Source, Table, load_source, load_sources
 from ingest.errors import LakeError
+from ingest.plan import renames
 from ingest.project import Project
 from ingest.reconcile import KINDS, Reconciled
 from ingest.reconcile import reconcile as reconcile_table
-from ingest.runner import STAGES, Landed, land, replay
+from ingest.runner import STAGES, Landed, PendingPlan, land, pending_plan, replay
 from ingest.session import first_line, open_session
 from ingest.silver import Counts, SilverTable
 from ingest.sources.files import FilesPosition, TopicFolder
@@ -234,6 +235,66 @@ def check(
                 _tell_error(error.message)
     if failures:
         raise typer.Exit(1)
+
+
+@app.command("plan")
+def show_plan(
+    source: SourceName,
+    tables: Tables = None,
+    as_json: AsJson = False,
+    project_dir: ProjectDir = None,
+    profiles_dir: ProfilesDir = None,
+    target: Target = None,
+    debug: Debug = False,
+) -> None:
+    """Show what a run would make of changed schemas. Writes nothing; exit code 1 where a table would fail."""
+    with told_plainly(debug):
+        project = Project.load(project_dir, profiles_dir, target)
+        chosen = load_source(project, source).choose(_names(tables))
+        spark = open_session(project)
+        documents = [_planned_json(pending_plan(spark, table)) for table in chosen]
+    if as_json:
+        print(json.dumps(documents, indent=2))
+    else:
+        out.print(_planned_grid(source, documents))
+    for document in documents:
+        if document["error"]:
+            _tell_error(document["error"])
+    if any(document["fails"] for document in documents):
+        raise typer.Exit(1)
+
+
+def _planned_json(pending: PendingPlan) -> dict[str, Any]:
+    columns = pending.plan.columns if pending.plan else ()
+    differences = pending.plan.differences if pending.plan else ()
+    return {
+        "table": pending.table.name,
+        "files": pending.files,
+        "bytes": pending.bytes,
+        "columns": {column.name: column.data_type.simpleString() for column in columns},
+        "differences": [{**asdict(item), "told": item.told} for item in differences],
+        "renames": [[old.column, new.column] for old, new in renames(differences)],
+        "fails": pending.error is not None or bool(pending.plan and pending.plan.failures),
+        "error": pending.error.message if pending.error else None,
+    }
+
+
+def _planned_grid(title: str, documents: Sequence[dict[str, Any]]) -> Grid:
+    grid = Grid(title=title, title_justify="left")
+    for name in ("table", "files", "bytes", "column", "difference", "policy", "what a run would do"):
+        grid.add_column(name, justify="right" if name in ("files", "bytes") else "left", overflow="fold")
+    for document in documents:
+        rows = [
+            (item["column"], f"{item['kind']}: {item['told']}", item["policy"] or "-", item["effect"])
+            for item in document["differences"]
+        ]
+        rows += [(old, f"perhaps renamed: {new}", "-", "a drop and an add") for old, new in document["renames"]]
+        if document["error"]:
+            rows.append(("-", "the input is not whole", "-", "fail"))
+        start = (document["table"], f"{document['files']:,}", f"{document['bytes']:,}")
+        for number, row in enumerate(rows or [("-", "none", "-", "-")]):
+            grid.add_row(*(start if number == 0 else ("", "", "")), *(escape(text) for text in row))
+    return grid
 
 
 @app.command()

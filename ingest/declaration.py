@@ -47,7 +47,7 @@ SCALAR_TYPES: Mapping[str, T.DataType] = {
 }
 _DECIMAL = re.compile(r"(?:decimal|numeric)\((\d+),\s*(\d+)\)")
 # What ingest adds to every silver table, and Hudi's own columns: a column of such a name could not be told apart.
-_RESERVED = re.compile(r"(__|_hoodie_).*")
+RESERVED = re.compile(r"(__|_hoodie_).*")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_]+")
 
 
@@ -69,6 +69,21 @@ class Database(BaseModel):
     table: str | None = Field(default=None, min_length=1)
 
 
+class SchemaPolicy(BaseModel):
+    """What is done where events do not have the columns that are declared (see `ingest.plan`).
+
+    evolve: silver follows; keep: silver stays as it is; quarantine: the events are set aside; fail: nothing is landed.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    add: Literal["evolve", "keep", "quarantine", "fail"] = "evolve"
+    drop: Literal["keep", "quarantine", "fail"] = "keep"
+    widen: Literal["evolve", "keep", "fail"] = "evolve"
+    narrow: Literal["keep", "fail"] = "keep"
+    incompatible: Literal["quarantine", "fail"] = "quarantine"
+
+
 class IngestOptions(BaseModel):
     """`config.meta.ingest` of a table, after the source's defaults have been merged in."""
 
@@ -77,6 +92,8 @@ class IngestOptions(BaseModel):
     connection: str
     connector: Connector | None = None
     topic: str = Field(min_length=1)
+    format: Literal["auto", "json", "avro"] = "auto"
+    schema_file: str | None = None
     key: tuple[str, ...]
     order_by: tuple[str, ...] = ()
     epoch: int = Field(default=0, ge=0, le=0xFFFF)
@@ -88,6 +105,7 @@ class IngestOptions(BaseModel):
     truncate: Literal["apply", "ignore", "fail"] = "apply"
     null_updates: Literal["apply", "ignore"] = "apply"
     quarantine_limit: QuarantineLimit = QuarantineLimit()
+    schema_policy: SchemaPolicy = SchemaPolicy()
     buckets: int | None = Field(default=None, ge=1, le=4096)
     database: Database | None = None
 
@@ -97,6 +115,8 @@ class IngestOptions(BaseModel):
             raise ValueError("connector or order_by must say what orders the changes")
         if (self.deletes == "hard") != (self.delete_retention_days is not None):
             raise ValueError("deletes: hard and delete_retention_days go together")
+        if self.schema_file is not None and self.format == "json":
+            raise ValueError("schema_file is an Avro schema, and format is json")
         return self
 
 
@@ -114,7 +134,10 @@ class ColumnOptions(BaseModel):
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a source table: the contract of the silver table, and what its values mean in the events."""
+    """A column of a source table: the contract of the silver table, and what its values mean in the events.
+
+    Those that silver has besides the declared ones, by the schema policy, are columns as well, but not `declared`.
+    """
 
     name: str
     data_type: T.DataType
@@ -123,6 +146,7 @@ class Column:
     binary: Literal["base64", "base64-url-safe", "hex"] | None = None
     special_values: Literal["quarantine", "null"] | None = None
     unsigned: bool = False
+    declared: bool = True
 
 
 @dataclass(frozen=True)
@@ -326,6 +350,16 @@ def _table(project: Project, file: Path, source: str, schema: str, defaults: Yam
                 where=f"{where}: config.meta.ingest.order_by",
                 expected="columns of type int, bigint, date or timestamp",
             )
+    connection = project.connection(options.connection, where=f"{where}: config.meta.ingest.connection")
+    if options.schema_file is not None:
+        schema_file = project.root / options.schema_file
+        if not schema_file.is_file():
+            raise DeclarationError(
+                f"names the schema file '{options.schema_file}', which is not there",
+                where=f"{where}: config.meta.ingest.schema_file",
+                expected=f"a path from {project.root}",
+            )
+        options = options.model_copy(update={"schema_file": str(schema_file)})
     external = raw.get("external") or {}
     if external.get("using", "hudi") != "hudi":
         raise DeclarationError(f"external.using is '{external['using']}'", where=where, expected="hudi")
@@ -336,7 +370,7 @@ def _table(project: Project, file: Path, source: str, schema: str, defaults: Yam
         location=str(external.get("location") or name),
         columns=columns,
         options=options,
-        connection=project.connection(options.connection, where=f"{where}: config.meta.ingest.connection"),
+        connection=connection,
         where=where,
         database=project.database(options.database.connection, where=f"{where}: config.meta.ingest.database.connection")
         if options.database
@@ -347,7 +381,7 @@ def _table(project: Project, file: Path, source: str, schema: str, defaults: Yam
 def _column(raw: Yaml, *, where: str) -> Column:
     name = _text(raw, "name", where=f"{where}.columns")
     here = f"{where}.{name}"
-    if _RESERVED.fullmatch(name):
+    if RESERVED.fullmatch(name):
         raise DeclarationError(
             "is a name that ingest or Hudi adds itself", where=here, expected="a column of the source table"
         )

@@ -7,19 +7,21 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest import batch, quarantine
 from ingest.declaration import Table
-from ingest.decode.debezium import decode_again
-from ingest.decode.files import Decoded, HeldBack, decode_files, unreadable_avro
-from ingest.errors import InputError, LakeError
+from ingest.decode.debezium import Part, parts_again
+from ingest.decode.files import HeldBack, Read, read_files, unreadable_avro
+from ingest.errors import DeclarationError, InputError, LakeError
+from ingest.plan import Plan, Reading, plan
 from ingest.session import first_line
-from ingest.silver import Counts, SilverTable
+from ingest.silver import Counts, SilverTable, State
 from ingest.sources.files import EventFile, FilesPosition, TopicFolder
 
 log = logging.getLogger(__name__)
@@ -99,36 +101,115 @@ def land_table(spark: SparkSession, table: Table, progress: Progress = lambda ta
     pending = position.pending(listed)
     if not pending:
         if state:
-            silver.register()
+            conforming, _ = _planned(silver, state)
+            if conforming.column_types != {c.name: c.data_type.simpleString() for c in silver.held(state)}:
+                conforming.conform(state)
+            conforming.register()
         return Landed(table)
     progress(table.name, "land", f"{len(pending)} files")
-    decoded = decode_files(spark, table, pending)
+    known, _ = _planned(silver, state)
+    read = read_files(spark, known.table, pending)
 
-    def landed(whole: Decoded) -> Counts:
-        if whole.changes is None:
+    def landed(whole: Read) -> Counts:
+        if not whole.parts:
             return Counts()
-        done = batch.apply(silver, state, whole.changes, position.advanced(listed, whole.files).to_text(root))
-        silver.register()
+        planned, readings = _planned(silver, state, whole.parts)
+        changes = _decoded(planned.table, whole.parts, readings)
+        done = batch.apply(planned, state, changes, position.advanced(listed, whole.files).to_text(root))
+        planned.register()
         return done
 
     try:
-        counts = landed(decoded)
+        counts = landed(read)
     except Py4JJavaError as error:
         # Only reading a file to its end shows that a block within it is broken.
-        broken = unreadable_avro(spark, decoded.files)
+        broken = unreadable_avro(spark, read.files)
         if not broken:
             raise InputError(
                 first_line(str(error)),
-                where=f"{table.relation}: {_names(decoded.files)}",
+                where=f"{table.relation}: {_names(read.files)}",
                 expected="readable files of change events",
                 action="mend or remove the file that is named; nothing of this batch was landed",
             ) from error
         left_out = {item.file for item in broken}
-        rest = decode_files(spark, table, [file for file in decoded.files if file not in left_out])
-        decoded = replace(rest, held_back=(*decoded.held_back, *broken))
-        counts = landed(decoded)
-    incomplete = _held_back(table, decoded.held_back) if decoded.held_back else None
-    return Landed(table, counts, len(decoded.files), error=incomplete)
+        rest = read_files(spark, known.table, [file for file in read.files if file not in left_out])
+        read = replace(rest, held_back=(*read.held_back, *broken))
+        counts = landed(read)
+    incomplete = _held_back(table, read.held_back) if read.held_back else None
+    return Landed(table, counts, len(read.files), error=incomplete)
+
+
+def _planned(
+    silver: SilverTable, state: State | None, parts: Sequence[Part] = ()
+) -> tuple[SilverTable, tuple[Reading, ...]]:
+    """Silver with the columns it will have, and how each part is read, as declaration and schema policy say.
+
+    Raises
+    ------
+    DeclarationError, InputError
+        The declaration does not fit silver, or the policy wants the run to fail.
+    """
+    table = silver.table
+    found = plan(table, silver.held(state) if state else None, [part.version for part in parts])
+    _require_possible(table, found)
+    return replace(silver, table=replace(table, columns=found.columns)), found.readings
+
+
+def _decoded(table: Table, parts: Sequence[Part], readings: Sequence[Reading]) -> DataFrame:
+    decoded = (part.decode(table, reading) for part, reading in zip(parts, readings, strict=True))
+    return reduce(DataFrame.unionByName, decoded)
+
+
+@dataclass(frozen=True)
+class PendingPlan:
+    """What a run would make of a table's schema: the files and bytes that wait, and the plan.
+
+    `error` is what keeps a part of the input, or all of it, from being read; there may be no plan then. A plan that
+    fails says so itself.
+    """
+
+    table: Table
+    files: int = 0
+    bytes: int = 0
+    plan: Plan | None = None
+    error: LakeError | None = None
+
+
+def pending_plan(spark: SparkSession, table: Table) -> PendingPlan:
+    """The plan of a table's next run, by the same steps. Writes nothing, and does not make the schema either."""
+    try:
+        silver = SilverTable.of(spark, table) if spark.catalog.databaseExists(table.schema) else None
+        state = silver.state() if silver else None
+        held = silver.held(state) if silver and state else None
+        root, listed = TopicFolder.of(table).listing(spark)
+        pending = (FilesPosition.from_text(state.position, root) if state else FilesPosition()).pending(listed)
+        known = replace(table, columns=plan(table, held).columns)
+        read = read_files(spark, known, pending, thorough=True)
+    except LakeError as error:
+        return PendingPlan(table, error=error)
+    found = plan(table, held, [part.version for part in read.parts])
+    left_out = _held_back(table, read.held_back) if read.held_back else None
+    return PendingPlan(table, len(pending), sum(file.size for file in pending), found, left_out)
+
+
+def _require_possible(table: Table, found: Plan) -> None:
+    for place in ("declaration", "events"):
+        failures = [difference for difference in found.failures if difference.place == place]
+        told = "; ".join(f"column {item.column}: {item.told}" for item in failures)
+        if failures and place == "declaration":
+            raise DeclarationError(
+                told,
+                where=table.where,
+                expected="columns that silver has, or can be given",
+                action=f"`lake plan {table.source}` shows each difference; nothing was landed",
+            )
+        if failures:
+            raise InputError(
+                told,
+                where=table.relation,
+                expected="the declared columns: the declaration says fail for such a change (schema_policy)",
+                action=f"change the declaration; `lake plan {table.source}` shows each difference; nothing was landed",
+            )
 
 
 def replay(spark: SparkSession, table: Table) -> Landed:
@@ -158,10 +239,12 @@ def replay(spark: SparkSession, table: Table) -> Landed:
         F.col("file").alias("_file"),
     )
     nothing = FilesPosition().to_text("")
-    counts = batch.apply(
-        silver, state, decode_again(origin, table), state.position if state else nothing, replayed=kept.count()
-    )
-    silver.register()
+    known, _ = _planned(silver, state)
+    parts = parts_again(origin, known.table)
+    planned, readings = _planned(silver, state, parts)
+    changes = _decoded(planned.table, parts, readings)
+    counts = batch.apply(planned, state, changes, state.position if state else nothing, replayed=kept.count())
+    planned.register()
     quarantine.settle(spark, table, kept)
     return Landed(table, counts, seconds=time.monotonic() - started)
 

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
-from ingest.declaration import Table
+from ingest.declaration import RESERVED, Column, Table, parse_data_type
+from ingest.decode.columns import silver_columns
 from ingest.errors import LakeError, WriteError
 from ingest.session import first_line
 
@@ -89,6 +92,8 @@ class State:
         The `__position` of the source's last truncate: changes before it are gone.
     purged:
         The greatest `__position` of a tombstone that was removed for good.
+    columns:
+        The columns of the source that silver has, by name, with their types; empty in commits of older versions.
     instant:
         Hudi's instant of the commit (its completion time where the table's version records it).
     """
@@ -101,6 +106,7 @@ class State:
     epoch: int = 0
     truncated: str = ""
     purged: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
     instant: str = ""
 
     @classmethod
@@ -118,7 +124,7 @@ class State:
     def from_text(cls, text: str, instant: str) -> State:
         """The state that `to_text` wrote."""
         content: dict[str, Any] = json.loads(text)
-        known = {field.name for field in fields(cls)} & content.keys()
+        known = {each.name for each in fields(cls)} & content.keys()
         counted = {name: Counts(**content[name]) for name in ("counts", "totals")}
         return cls(**{**{name: content[name] for name in known}, **counted, "instant": instant})
 
@@ -149,7 +155,7 @@ class SilverTable:
                     spark.sql(f"create database if not exists `{table.schema}`")
             root = spark.catalog.getDatabase(table.schema).locationUri
         except (PySparkException, Py4JJavaError) as error:
-            raise _write_error(error, where=f"schema {table.schema}") from error
+            raise write_error(error, where=f"schema {table.schema}") from error
         absolute = "://" in table.location or table.location.startswith("/")
         return cls(spark, table, table.location if absolute else f"{root}/{table.location}")
 
@@ -159,9 +165,10 @@ class SilverTable:
         return bool(properties.getFileSystem(self._hadoop).exists(properties))
 
     def state(self) -> State | None:
-        """The state in the newest commit that holds one; None where the table does not exist yet.
+        """The state in the newest commit that holds one; None where nothing was ever committed to the table.
 
-        Commits of other writers (compaction, a backfill) hold none and are passed over.
+        Commits of other writers (compaction, a backfill) hold none and are passed over. A first landing that was
+        broken off leaves a table without any commit.
 
         Raises
         ------
@@ -170,7 +177,9 @@ class SilverTable:
         """
         if not self.exists():
             return None
+        committed = False
         for metadata, instant in self._commits():
+            committed = True
             if text := metadata.getExtraMetadata().get(STATE_KEY):
                 state = State.from_text(str(text), instant)
                 if state.epoch > self.table.options.epoch:
@@ -181,6 +190,8 @@ class SilverTable:
                         action="declare it; nothing was landed",
                     )
                 return state
+        if not committed:
+            return None
         raise WriteError(
             "the table exists, but none of its commits holds a position",
             where=self.path,
@@ -189,8 +200,44 @@ class SilverTable:
         )
 
     def read(self) -> DataFrame:
-        """The table's rows, tombstones included, with Hudi's columns."""
+        """The table's rows, tombstones included, with Hudi's columns and those of its next commit."""
+        stored = self._stored()
+        types = {column.name: column.dataType for column in stored.schema}
+        wanted = {column.name: column.data_type for column in self.table.columns}
+        changed = {
+            name: (F.col(f"`{name}`") if name in types else F.lit(None)).cast(data_type)
+            for name, data_type in wanted.items()
+            if types.get(name) != data_type
+        }
+        return stored.withColumns(changed) if changed else stored
+
+    def _stored(self) -> DataFrame:
         return self.spark.read.format("hudi").load(self.path)
+
+    def held(self, state: State) -> tuple[Column, ...]:
+        """The columns of the source that the table has, in order, whether they are declared or not."""
+        types = state.columns or {
+            column.name: column.dataType.simpleString()
+            for column in self._stored().schema
+            if not RESERVED.fullmatch(column.name)
+        }
+        return tuple(Column(name, parse_data_type(text, where=self.path)) for name, text in types.items())
+
+    def conform(self, state: State) -> None:
+        """Gives the table the columns it should have, by a commit without rows.
+
+        Raises
+        ------
+        WriteError
+            Hudi could not write.
+        """
+        rows = self.read().limit(0).select(*(f"`{name}`" for name in silver_columns(self.table)))
+        self.write(rows, replace(state, counts=Counts(), columns=self.column_types), first=False)
+
+    @property
+    def column_types(self) -> dict[str, str]:
+        """The columns of the source, by name, with their types, as `State` keeps them."""
+        return {column.name: column.data_type.simpleString() for column in self.table.columns}
 
     def write(self, rows: DataFrame, state: State, *, first: bool) -> None:
         """Upserts the rows and commits them together with the state. The first batch makes the table.
@@ -214,13 +261,13 @@ class SilverTable:
 
     def columns(self) -> list[str]:
         """The table's columns without Hudi's own, quoted."""
-        return [f"`{name}`" for name in self.read().columns if not name.startswith("_hoodie_")]
+        return [f"`{name}`" for name in self._stored().columns if not name.startswith("_hoodie_")]
 
     def _commit(self, rows: DataFrame, state: State, operation: str) -> None:
         try:
             rows.write.format("hudi").options(**self._options(state, operation)).mode("append").save(self.path)
         except (PySparkException, Py4JJavaError) as error:
-            raise _write_error(error, where=self.path) from error
+            raise write_error(error, where=self.path) from error
 
     def register(self) -> None:
         """Makes the table known to the catalog, and its new commit to the running session.
@@ -233,9 +280,26 @@ class SilverTable:
         relation = self.table.relation
         try:
             self.spark.sql(f"create table if not exists {relation} using hudi location '{self.path}'")
+            self._register_columns()
             self.spark.catalog.refreshTable(relation)
         except (PySparkException, Py4JJavaError) as error:
-            raise _write_error(error, where=relation) from error
+            raise write_error(error, where=relation) from error
+
+    def _register_columns(self) -> None:
+        """Brings the catalog's columns up to the table's: an entry keeps those of the day it was made.
+
+        In place, by Spark's own call for it: the table is there at every moment, and Hudi makes no commit of its own.
+        """
+        catalog = self.spark._jsparkSession.sessionState().catalog()
+        parser = self.spark._jsparkSession.sessionState().sqlParser()
+        entry = catalog.getTableMetadata(parser.parseTableIdentifier(self.table.relation))
+        known = T.StructType.fromJson(json.loads(entry.schema().json()))
+        if {column.name: column.dataType.simpleString() for column in known}.items() >= self.column_types.items():
+            return
+        partitions = set(self.table.options.partition_by)
+        columns = T.StructType([column for column in self._stored().schema if column.name not in partitions])
+        schema = self._jvm.org.apache.spark.sql.types.DataType.fromJson(columns.json())
+        catalog.externalCatalog().alterTableDataSchema(self.table.schema, self.table.name, schema)
 
     def buckets_for(self, rows: int) -> int | None:
         """The number of buckets for a new table: as declared, or by the rows of its first batch."""
@@ -318,7 +382,8 @@ def _newest_first(timeline: Any) -> Iterator[tuple[Any, str]]:
         yield timeline.readCommitMetadata(instant), str(instant.getCompletionTime() or instant.requestedTime())
 
 
-def _write_error(error: Exception, *, where: str) -> LakeError:
+def write_error(error: Exception, *, where: str) -> LakeError:
+    """What kept Spark or Hudi from writing, as an error that says what to do."""
     text = str(error)
     if (
         "Permission denied" in text

@@ -83,6 +83,8 @@ DEFAULT_TIMESTAMP: Mapping[Connector | None, SemanticType] = {
     "dynamodb": "io.debezium.time.Timestamp",
 }
 UNAVAILABLE_SEPARATOR = "\u001f"
+# Before a name in `_unavailable`: the value is null where no earlier change brought one.
+OPTIONAL = "?"
 # What Debezium writes in place of a value that PostgreSQL's log does not hold (unavailable.value.placeholder).
 UNAVAILABLE_VALUE = "__debezium_unavailable_value"
 # `_partition`, `_start_offset` and `_order` are the offset: partition, the file's first offset, order in it.

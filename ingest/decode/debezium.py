@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from json import dumps, loads
+from typing import Any
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
@@ -20,6 +21,7 @@ from pyspark.sql import types as T
 
 from ingest.declaration import Table
 from ingest.decode.columns import (
+    OPTIONAL,
     ORIGIN,
     POSITION_COLUMNS,
     UNAVAILABLE_SEPARATOR,
@@ -28,6 +30,7 @@ from ingest.decode.columns import (
     metadata_columns,
 )
 from ingest.decode.types import Field, converted
+from ingest.plan import EventField, Reading, Version
 
 # How a typed event is kept as text: exact to the microsecond.
 EVENT_AS_JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
@@ -35,27 +38,72 @@ EVENT_AS_JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 _ROW_OPS = ("c", "u", "d", "r")
 # 't' is a truncate, 'm' a logical decoding message: neither carries a row.
 _OPS = (*_ROW_OPS, "t", "m")
+_ROWLESS = r'"(__)?op"\s*:\s*"[dtm]"'
 
 
-def decode_json(lines: DataFrame, table: Table) -> DataFrame:
-    """Decoded changes from JSON texts.
+@dataclass(frozen=True)
+class Part:
+    """Events that were written with one schema, not decoded yet: the fields they have, and how they are decoded."""
 
-    Reads envelopes and unwrapped events, each with or without Kafka Connect's {"schema", "payload"} around it. A first
-    look at the texts, which only searches them, finds what they hold; expressions for what they do not hold would
-    cost more to plan than a small batch to land.
+    version: Version
+    decode: Callable[[Table, Reading], DataFrame]
+
+
+def json_part(lines: DataFrame, table: Table, *, thorough: bool = False) -> Part:
+    """Events that are JSON texts: envelopes and unwrapped events, each with or without Kafka Connect's {"schema",
+    "payload"} around it.
+
+    A first look at the texts, which only searches them, finds what they hold; expressions for what they do not hold
+    would cost more to plan than a small batch to land.
 
     Parameters
     ----------
     lines:
         Columns `value` string and those of `ORIGIN`.
+    table:
+        With the columns that are known: the others are looked for, but for those that the policy leaves out.
+    thorough:
+        Look for every difference, also for those that the policy passes over.
     """
-    seen = _Seen.in_texts(lines)
+    seen = _Seen.in_texts(lines, table, thorough=thorough)
+    fields = _unknown_fields(lines, table) if seen.unknown else ()
+    return Part(Version(fields, whole=False, lacks=seen.lacks), partial(_decode_json, lines, seen))
+
+
+def typed_part(rows: DataFrame, semantic_types: Mapping[str, str]) -> Part:
+    """Events that are typed rows, such as the records of Avro object files.
+
+    Parameters
+    ----------
+    rows:
+        Column `event`, a struct: a Debezium envelope or an unwrapped event; and the columns of `ORIGIN`.
+    semantic_types:
+        Debezium's semantic type of a column, where the writer's schema names it (`connect.name`).
+    """
+    event = rows.schema["event"].dataType
+    assert isinstance(event, T.StructType)
+    image = event.fields
+    if _is_envelope_type(event):
+        sides = [_struct(event, side).fields for side in ("before", "after") if side in event.names]
+        image = list({item.name: item for side in sides for item in side}.values())
+    fields = tuple(EventField(item.name, item.dataType, semantic_types.get(item.name)) for item in image)
+    is_control = is_control_schema(set(event.names))
+
+    def decode(table: Table, reading: Reading) -> DataFrame:
+        return decode_rows(rows, table, semantic_types, reading)
+
+    return Part(Version((), whole=False) if is_control else Version(fields), decode)
+
+
+def _decode_json(lines: DataFrame, seen: _Seen, table: Table, reading: Reading) -> DataFrame:
     bodies = lines.withColumn("_json", F.trim(_payload() if seen.wrapped else F.col("value")))
     if seen.enveloped and seen.unwrapped:
         sorted_out = bodies.withColumn("_is_envelope", _is_envelope(F.col("_json")))
         enveloped, unwrapped = sorted_out.where("_is_envelope"), sorted_out.where("not _is_envelope")
-        return _decode_enveloped(enveloped, table, seen).unionByName(_decode_unwrapped(unwrapped, table, seen))
-    return _decode_enveloped(bodies, table, seen) if seen.enveloped else _decode_unwrapped(bodies, table, seen)
+        whole = _decode_enveloped(enveloped, table, seen, reading)
+        return whole.unionByName(_decode_unwrapped(unwrapped, table, seen, reading))
+    decode = _decode_enveloped if seen.enveloped else _decode_unwrapped
+    return decode(bodies, table, seen, reading)
 
 
 @dataclass(frozen=True)
@@ -63,7 +111,8 @@ class _Seen:
     """What a batch of JSON texts holds: whole envelopes, unwrapped events, {"schema", "payload"} around them.
 
     `nested`: objects within the events, or something behind them; `placeholder`: values that PostgreSQL's log lacks;
-    `control`: heartbeats, transaction markers, schema changes.
+    `control`: heartbeats, transaction markers, schema changes; `unknown`: keys may be there that are no columns;
+    `lacks`: columns whose key is not in each event.
     """
 
     wrapped: bool
@@ -72,13 +121,21 @@ class _Seen:
     nested: bool
     placeholder: bool
     control: bool
+    unknown: bool
+    lacks: tuple[str, ...]
 
     @classmethod
-    def in_texts(cls, lines: DataFrame) -> _Seen:
+    def in_texts(cls, lines: DataFrame, table: Table, *, thorough: bool) -> _Seen:
+        policy = table.options.schema_policy
         text = F.coalesce("value", F.lit(""))
         encoded = base64.b64encode(UNAVAILABLE_VALUE.encode()).decode()
         numbers = dumps([int(byte) for byte in UNAVAILABLE_VALUE.encode()], separators=(",", ":"))
         envelope = _is_envelope(text)
+        looks_for_more = thorough or policy.add != "keep"
+        looks_for_all = thorough or policy.drop != "keep"
+        # A delete may bring its key alone.
+        has_row = ~_is_control(text) & ~text.rlike(_ROWLESS) & ~text.isin("", "null")
+        missing = {f"lacks {c.name}": has_row & ~_has_key(text, c.name) for c in table.columns if looks_for_all}
         row = lines.select(
             F.bool_or(_is_wrapped(text)).alias("wrapped"),
             F.bool_or(envelope).alias("enveloped"),
@@ -88,9 +145,64 @@ class _Seen:
                 "placeholder"
             ),
             F.bool_or(_is_control(text)).alias("control"),
+            F.bool_or(_may_have_more_keys(text, table) if looks_for_more else F.lit(False)).alias("unknown"),
+            *(F.bool_or(condition).alias(name) for name, condition in missing.items()),
         ).first()
         assert row is not None
-        return cls(**{name: bool(value) for name, value in row.asDict().items()})
+        found = {name: bool(value) for name, value in row.asDict().items()}
+        lacks = tuple(name.removeprefix("lacks ") for name in missing if found.pop(name))
+        return cls(**found, lacks=lacks)
+
+
+def _may_have_more_keys(text: Expression, table: Table) -> Expression:
+    """Whether a JSON text may have a key that is no column: true where one has, and seldom where none has.
+
+    Counts the ends of keys, `":`. A text value holds that only behind a backslash, which makes the count too great;
+    each column found, and each key that begins with two underscores (Debezium's metadata), stands for one of them. What
+    could make their number too great, or the count too small, is taken for a key as well.
+    """
+
+    def occurrences(of: str, within: Expression) -> Expression:
+        return (F.length(within) - F.length(F.replace(within, F.lit(of), F.lit("")))) / len(of)
+
+    def columns_in(within: Expression) -> Expression:
+        keys = (dumps(column.name, ensure_ascii=False) + ":" for column in table.columns)
+        return reduce(lambda left, right: left + right, (within.contains(key).cast("int") for key in keys))
+
+    odd = text.contains('" :') | text.contains('["') | text.contains('[ "') | text.contains("\t")
+    begins = text.startswith('{"__').cast("int")
+    own = occurrences(',"__', text) + occurrences(', "__', text) + begins
+    flat = odd | (occurrences('":', text) != columns_in(text) + own)
+    # The row of an envelope: from its `after` to the first brace that closes, where that ends a flat object.
+    row = F.substring_index(F.substring_index(text, '"after":', -1), "}", 1)
+    is_flat = (occurrences("{", row) == 1) & ~row.contains("\\") & (occurrences('"', row) % 2 == 0)
+    enveloped = ~F.ltrim(row).startswith("null") & (odd | ~is_flat | (occurrences('":', row) != columns_in(row)))
+    return F.when(_is_wrapped(text), True).when(_is_envelope(text), enveloped).otherwise(flat)
+
+
+def _unknown_fields(lines: DataFrame, table: Table) -> tuple[EventField, ...]:
+    """The keys of rows in JSON events that are no columns and have a value somewhere, with the type Spark infers.
+
+    An event without the table's key says nothing of its columns.
+    """
+    body = F.trim(_payload())
+    row = F.when(_is_envelope(body), F.get_json_object(body, "$.after")).otherwise(F.when(~_is_control(body), body))
+    suspects = lines.where(_may_have_more_keys(F.coalesce("value", F.lit("")), table)).select(row.alias("row"))
+    keyed = [F.element_at("keys", name).isNotNull() for name in table.key]
+    is_row = reduce(lambda left, right: left | right, keyed) if keyed else F.lit(True)
+    known = F.array(*(F.lit(column.name) for column in table.columns))
+    valued = F.map_keys(F.map_filter("keys", lambda key, value: value.isNotNull() & ~key.startswith("__")))
+    keys = F.from_json("row", "map<string,string>").alias("keys")
+    unknown = suspects.select("row", keys).where(is_row).withColumn("unknown", F.array_except(valued, known))
+    rows = unknown.where(F.size("unknown") > 0).select("row")
+    names = {found["name"] for found in unknown.select(F.explode("unknown").alias("name")).distinct().collect()}
+    if not names:
+        return ()
+    session = lines.sparkSession
+    jvm: Any = session._jvm
+    texts = getattr(rows._jdf, "as")(jvm.org.apache.spark.sql.Encoders.STRING())
+    inferred = T.StructType.fromJson(loads(session._jsparkSession.read().json(texts).schema().json()))
+    return tuple(EventField(item.name, item.dataType) for item in inferred if item.name in names)
 
 
 def _is_wrapped(text: Expression) -> Expression:
@@ -120,7 +232,7 @@ def _parsed(bodies: DataFrame, struct: list[T.StructField]) -> DataFrame:
     return bodies.select("value", *ORIGIN, "_json", F.from_json("_json", schema, options).alias("_event"))
 
 
-def _decode_unwrapped(bodies: DataFrame, table: Table, seen: _Seen) -> DataFrame:
+def _decode_unwrapped(bodies: DataFrame, table: Table, seen: _Seen, reading: Reading) -> DataFrame:
     columns = [column.name for column in table.columns]
     metadata = metadata_columns(table)
     names = [*columns, *(name for column in metadata for name in column.names), "__deleted"]
@@ -133,10 +245,10 @@ def _decode_unwrapped(bodies: DataFrame, table: Table, seen: _Seen) -> DataFrame
     fields = {name: text(name) for name in columns}
     fields |= {column.name: text(*column.names) for column in metadata}
     fields["__deleted"] = text("__deleted")
-    return _typed_json(parsed, table, fields, seen, no_row=F.lit(False))
+    return _typed_json(parsed, table, fields, seen, reading, within="$", no_row=F.lit(False))
 
 
-def _decode_enveloped(bodies: DataFrame, table: Table, seen: _Seen) -> DataFrame:
+def _decode_enveloped(bodies: DataFrame, table: Table, seen: _Seen, reading: Reading) -> DataFrame:
     columns = [column.name for column in table.columns]
     metadata = metadata_columns(table)
     row = _text_struct(columns)
@@ -155,18 +267,34 @@ def _decode_enveloped(bodies: DataFrame, table: Table, seen: _Seen) -> DataFrame
     for column in metadata:
         fields[column.name] = Field(F.col("_event." + ".".join(column.envelope)), T.StringType())
     fields["__deleted"] = Field((op == "d").cast("string"), T.StringType())
-    return _typed_json(parsed, table, fields, seen, no_row=op.isin(*_ROW_OPS) & F.col("_row").isNull())
+    no_row = op.isin(*_ROW_OPS) & F.col("_row").isNull()
+    return _typed_json(parsed, table, fields, seen, reading, within="$.after", no_row=no_row)
 
 
 def _typed_json(
-    parsed: DataFrame, table: Table, fields: Mapping[str, Field], seen: _Seen, *, no_row: Expression
+    parsed: DataFrame,
+    table: Table,
+    fields: dict[str, Field],
+    seen: _Seen,
+    reading: Reading,
+    *,
+    within: str,
+    no_row: Expression,
 ) -> DataFrame:
     op, json = fields["__op"].value, F.col("_json")
+
+    def member(name: str) -> Expression:
+        return F.get_json_object(json, f"{within}['{name}']")
+
+    for name, other in reading.names.items():
+        here = F.when(_has_key(json, name), fields[name].value).otherwise(member(other))
+        fields[name] = Field(here, T.StringType())
     # An update without a column says nothing of it; Kafka Connect's converters write nulls out.
     absent = {
         column.name: fields[column.name].value.isNull()
         & F.coalesce(op == "u", F.lit(True))
         & ~_has_key(json, column.name)
+        & ~_has_key(json, reading.names.get(column.name, column.name))
         for column in table.columns
     }
     ignored = json.isNull() | json.isin("", "null")
@@ -176,6 +304,11 @@ def _typed_json(
     if seen.nested:
         malformed = malformed | _has_more_than_an_object(F.col("value"))
     problem = F.when(malformed, F.lit("not a JSON object")).when(no_row, F.lit("the envelope has no row image"))
+    for name, reason in reading.refused.items():
+        problem = problem.when(member(name).isNotNull(), F.lit(reason))
+    for name in reading.required:
+        lacks = ~F.coalesce(op, F.lit("")).isin("d", "t", "m") & ~_has_key(json, name)
+        problem = problem.when(lacks, F.lit(_lacking(name)))
     return _typed(
         parsed,
         table,
@@ -185,10 +318,17 @@ def _typed_json(
         problem=problem,
         absent=absent,
         placeholders=seen.placeholder,
+        optional={column.name for column in table.columns if not column.declared},
     )
 
 
-def decode_rows(rows: DataFrame, table: Table, semantic_types: Mapping[str, str]) -> DataFrame:
+def _lacking(name: str) -> str:
+    return f"column {name} is missing (schema_policy.drop: quarantine)"
+
+
+def decode_rows(
+    rows: DataFrame, table: Table, semantic_types: Mapping[str, str], reading: Reading | None = None
+) -> DataFrame:
     """Decoded changes from typed rows, such as the records of Avro object files.
 
     Parameters
@@ -197,11 +337,14 @@ def decode_rows(rows: DataFrame, table: Table, semantic_types: Mapping[str, str]
         Column `event`, a struct: a Debezium envelope or an unwrapped event; and the columns of `ORIGIN`.
     semantic_types:
         Debezium's semantic type of a column, where the writer's schema names it (`connect.name`).
+    reading:
+        What the schema policy makes of the fields.
     """
+    reading = reading or Reading()
     event = rows.schema["event"].dataType
     assert isinstance(event, T.StructType)
     names = set(event.names)
-    is_envelope = {"op", "source"} <= names and bool({"before", "after"} & names)
+    is_envelope = _is_envelope_type(event)
     op = F.col("event.op") if is_envelope else _first_of(event, ("__op",), "event").value
 
     def row_field(name: str) -> Field:
@@ -225,8 +368,9 @@ def decode_rows(rows: DataFrame, table: Table, semantic_types: Mapping[str, str]
 
     fields = {}
     for declared in table.columns:
-        found = row_field(declared.name)
-        fields[declared.name] = Field(found.value, found.data_type, semantic_types.get(declared.name), in_json=False)
+        name = reading.names.get(declared.name, declared.name)
+        found = Field(F.lit(None), T.NullType()) if name in reading.refused else row_field(name)
+        fields[declared.name] = Field(found.value, found.data_type, semantic_types.get(name), in_json=False)
     for column in metadata_columns(table):
         fields[column.name] = metadata_field(column)
     deleted = (
@@ -234,38 +378,46 @@ def decode_rows(rows: DataFrame, table: Table, semantic_types: Mapping[str, str]
     )
     fields["__deleted"] = deleted
     is_update = F.coalesce(op == "u", F.lit(True))
+    checks = [F.when(row_field(name).value.isNotNull(), F.lit(reason)) for name, reason in reading.refused.items()]
+    has_row = ~F.coalesce(op, F.lit("")).isin("d", "t", "m")
+    checks += [F.when(has_row, F.lit(_lacking(name))) for name in reading.required]
     return _typed(
         rows,
         table,
         fields,
-        raw=F.to_json("event", EVENT_AS_JSON).cast("binary"),
+        raw=F.col("_value") if "_value" in rows.columns else F.to_json("event", EVENT_AS_JSON).cast("binary"),
         ignored=F.lit(is_control_schema(names)),
-        problem=F.lit(None).cast("string"),
+        problem=F.coalesce(*checks, F.lit(None).cast("string")) if checks else F.lit(None).cast("string"),
         form=dumps({"type": event.jsonValue(), "semantic_types": dict(semantic_types)}),
         absent={name: is_update for name in (column.name for column in table.columns)
                 if isinstance(fields[name].data_type, T.NullType)},
+        optional={column.name for column in table.columns},
     )  # fmt: skip
 
 
-def decode_again(events: DataFrame, table: Table) -> DataFrame:
-    """Decoded changes from events that the quarantine kept as JSON.
+def parts_again(events: DataFrame, table: Table) -> list[Part]:
+    """The parts of events that the quarantine kept as JSON.
 
     Parameters
     ----------
     events:
         Columns `value` string, `_form` string (see `ingest.decode.columns`) and those of `ORIGIN`.
     """
-    forms = [row["_form"] for row in events.select("_form").distinct().collect()]
     parts = []
-    for form in forms:
+    for (form,) in events.select("_form").distinct().collect():
         if form is None:
-            parts.append(decode_json(events.where("_form is null").select("value", *ORIGIN), table))
+            parts.append(json_part(events.where("_form is null").select("value", *ORIGIN), table))
             continue
         known = loads(form)
         event = F.from_json("value", T.StructType.fromJson(known["type"]), EVENT_AS_JSON).alias("event")
         typed = events.where(F.col("_form") == form).select(event, *ORIGIN)
-        parts.append(decode_rows(typed, table, known["semantic_types"]))
-    return reduce(DataFrame.unionByName, parts)
+        parts.append(typed_part(typed, known["semantic_types"]))
+    return parts
+
+
+def _is_envelope_type(event: T.StructType) -> bool:
+    names = set(event.names)
+    return {"op", "source"} <= names and bool({"before", "after"} & names)
 
 
 def is_control_schema(names: set[str]) -> bool:
@@ -311,6 +463,7 @@ def _typed(
     absent: Mapping[str, Expression],
     form: str | None = None,
     placeholders: bool = True,
+    optional: Set[str] = frozenset(),
 ) -> DataFrame:
     """The decoded changes: every field cast to its type, with the first thing that is wrong as `_problem`."""
     metadata = metadata_columns(table)
@@ -320,7 +473,7 @@ def _typed(
         raw.alias("_raw"),
         problem.alias("_malformed"),
         ignored.alias("_empty"),
-        _unavailable(fields, table, absent, placeholders).alias("_unavailable"),
+        _unavailable(fields, table, absent, placeholders, optional).alias("_unavailable"),
         *(field.value.alias(name) for name, field in fields.items()),
     )
     wanted: dict[str, T.DataType] = {column.name: column.data_type for column in table.columns}
@@ -380,13 +533,18 @@ def _may_be_unavailable(fields: Mapping[str, Field], table: Table, absent: Mappi
 
 
 def _unavailable(
-    fields: Mapping[str, Field], table: Table, absent: Mapping[str, Expression], placeholders: bool
+    fields: Mapping[str, Field],
+    table: Table,
+    absent: Mapping[str, Expression],
+    placeholders: bool,
+    optional: Set[str],
 ) -> Expression:
     """The names of the columns that an event says nothing of, or null.
 
     Such are the values that PostgreSQL's log lacks, which Debezium fills with a placeholder (TOAST, replica identity
     default; as text, bytes, base64 of these, or the only item of an array), columns that an update leaves out, and
-    nulls of an update where the declaration ignores them.
+    nulls of an update where the declaration ignores them. A column that the event's table did not have, or that nobody
+    declared, is named once more, behind `OPTIONAL`.
     """
     op = fields["__op"].value
     named = []
@@ -398,6 +556,8 @@ def _unavailable(
         if placeholders and table.options.connector == "postgresql":
             lacks = lacks | _is_placeholder(field)
         named.append(F.when(lacks, F.lit(name)))
+        if name in optional and name in absent:
+            named.append(F.when(absent[name], F.lit(OPTIONAL + name)))
     if not named:
         return F.lit(None).cast("string")
     return F.nullif(F.concat_ws(UNAVAILABLE_SEPARATOR, *named), F.lit(""))

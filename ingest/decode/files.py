@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ingest.declaration import Table
-from ingest.decode.debezium import decode_json, decode_rows
+from ingest.decode.debezium import Part, json_part, typed_part
+from ingest.decode.records import RECORD_COLUMNS, record_parts
+from ingest.decode.registry import Registry
+from ingest.decode.registry import semantic_types as semantic_types  # noqa: PLC0414
 from ingest.session import first_line
 from ingest.sources.files import EventFile
 
@@ -31,18 +32,22 @@ class HeldBack:
 
 
 @dataclass(frozen=True)
-class Decoded:
-    """Decoded changes of a table (see `ingest.decode.columns`), the files they come from, and the files left out."""
+class Read:
+    """The events of a table's files, in parts of one schema each, the files they come from, and the files left out."""
 
-    changes: DataFrame | None
+    parts: tuple[Part, ...]
     files: tuple[EventFile, ...]
     held_back: tuple[HeldBack, ...]
 
 
-def decode_files(spark: SparkSession, table: Table, files: Sequence[EventFile]) -> Decoded:
-    """The decoded changes of some files of a table. Reads the headers of Avro files; rows are read by an action."""
+def read_files(spark: SparkSession, table: Table, files: Sequence[EventFile], *, thorough: bool = False) -> Read:
+    """The events of some files of a table, not decoded yet. Reads the headers of Avro files and searches texts.
+
+    `table` has the columns that are known (see `ingest.decode.debezium.json_part`, of `thorough` too).
+    """
     text = [file for file in files if file.encoding == "json"]
     by_schema: dict[str, list[EventFile]] = {}
+    of_records: list[EventFile] = []
     held_back = []
     for file in files:
         if file.encoding == "avro":
@@ -51,20 +56,28 @@ def decode_files(spark: SparkSession, table: Table, files: Sequence[EventFile]) 
                 held_back.append(HeldBack(file, reason))
             else:
                 by_schema.setdefault(schema, []).append(file)
+        if file.encoding == "records":
+            reason = probe_records(spark, file)
+            if reason:
+                held_back.append(HeldBack(file, reason))
+            else:
+                of_records.append(file)
     parts = []
     if text:
         lines = spark.read.text(_literal(text))
-        parts.append(decode_json(lines.select("value", *_origin()), table))
+        parts.append(json_part(lines.select("value", *_origin()), table, thorough=thorough))
     for schema, group in by_schema.items():
         records = spark.read.format("avro").option("avroSchema", schema).load(_literal(group))
         event = F.struct(*(F.col(f"`{name}`") for name in records.columns)).alias("event")
-        parts.append(decode_rows(records.select(event, *_origin()), table, semantic_types(schema)))
+        parts.append(typed_part(records.select(event, *_origin()), semantic_types(schema)))
+    if of_records:
+        records = spark.read.schema(RECORD_COLUMNS).parquet(*_literal(of_records))
+        declared = table.connection.registry
+        registry = Registry.of(declared) if declared else None
+        with_file = records.select("*", F.col("_metadata.file_path").alias("_file"))
+        parts.extend(record_parts(with_file, table, registry, thorough=thorough))
     left_out = {item.file for item in held_back}
-    return Decoded(
-        changes=reduce(DataFrame.unionByName, parts) if parts else None,
-        files=tuple(file for file in files if file not in left_out),
-        held_back=tuple(held_back),
-    )
+    return Read(tuple(parts), tuple(file for file in files if file not in left_out), tuple(held_back))
 
 
 def probe_avro(spark: SparkSession, file: EventFile) -> tuple[str, str]:
@@ -105,6 +118,34 @@ def probe_avro(spark: SparkSession, file: EventFile) -> tuple[str, str]:
     return schema, ""
 
 
+def probe_records(spark: SparkSession, file: EventFile) -> str:
+    """What is wrong with a Parquet file of Kafka's records, or '': its footer is missing, or columns are.
+
+    Source: the columns of Spark's Kafka source ("Structured Streaming + Kafka Integration Guide").
+    """
+    jvm: Any = spark._jvm
+    hadoop = spark._jsc.hadoopConfiguration()
+    parquet = jvm.org.apache.parquet.hadoop
+    path = jvm.org.apache.hadoop.fs.Path(file.path)
+    try:
+        reader = parquet.ParquetFileReader.open(parquet.util.HadoopInputFile.fromPath(path, hadoop))
+        try:
+            fields = reader.getFooter().getFileMetaData().getSchema().getFields()
+        finally:
+            reader.close()
+    except Py4JJavaError as error:
+        told = error.java_exception.getMessage() or error.java_exception.getClass().getSimpleName()
+        return f"not a Parquet file, or truncated: {told}"
+    found = {
+        field.getName(): str(field.asPrimitiveType().getPrimitiveTypeName().toString())
+        for field in fields
+        if field.isPrimitive()
+    }
+    expected = {"value": "BINARY", "partition": "INT32", "offset": "INT64"}
+    wrong = [f"{name} {found.get(name, 'absent')}" for name, kind in expected.items() if found.get(name) != kind]
+    return f"not a file of records: {', '.join(wrong)}; expected Kafka's columns ({expected})" if wrong else ""
+
+
 def unreadable_avro(spark: SparkSession, files: Sequence[EventFile]) -> tuple[HeldBack, ...]:
     """Those of the files that have a block that cannot be read. Reads every file to its end, one by one."""
     broken = []
@@ -121,51 +162,6 @@ def unreadable_avro(spark: SparkSession, files: Sequence[EventFile]) -> tuple[He
 def _literal(files: Iterable[EventFile]) -> list[str]:
     """The files' paths for Spark's readers, which take a path for a pattern."""
     return [re.sub(r"([\\\[\]{}*?])", r"\\\1", file.path) for file in files]
-
-
-def semantic_types(schema: str) -> dict[str, str]:
-    """Debezium's semantic type of each column whose Avro schema names one (`connect.name`), by column name.
-
-    Looks into the record itself and, for an envelope, into its `before` and `after`; of an array, at its elements.
-    Parameters that a value cannot be understood without stand behind the name (`...Decimal;scale=2`).
-    """
-    record = json.loads(schema)
-    named: dict[str, Any] = {}
-    for found in _records(record):
-        named.setdefault(found.get("name", ""), found)
-
-    def columns(fields: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str]]:
-        for field in fields:
-            for branch in _branches(field["type"]):
-                resolved = _element(named.get(branch, {}) if isinstance(branch, str) else branch)
-                if field["name"] in ("before", "after") and resolved.get("type") == "record":
-                    yield from columns(resolved["fields"])
-                elif "connect.name" in resolved and resolved.get("type") != "record":
-                    known = resolved.get("connect.parameters", {})
-                    parameters = [f"{key}={known[key]}" for key in ("scale", "length") if key in known]
-                    yield field["name"], ";".join([resolved["connect.name"], *parameters])
-
-    return dict(columns(record["fields"]))
-
-
-def _element(avro_type: Any) -> Any:
-    """The type of an array's elements, whatever else may be null; any other type as it is."""
-    while isinstance(avro_type, dict) and avro_type.get("type") == "array":
-        items = [item for item in _branches(avro_type["items"]) if item != "null"]
-        avro_type = items[0] if items and isinstance(items[0], dict) else {}
-    return avro_type
-
-
-def _branches(avro_type: Any) -> list[Any]:
-    return avro_type if isinstance(avro_type, list) else [avro_type]
-
-
-def _records(avro_type: Any) -> Iterator[dict[str, Any]]:
-    for branch in _branches(avro_type):
-        if isinstance(branch, dict) and branch.get("type") == "record":
-            yield branch
-            for field in branch["fields"]:
-                yield from _records(field["type"])
 
 
 def _origin() -> list[Expression]:
