@@ -26,6 +26,29 @@ _Kind = TypeVar("_Kind", "FilesConnection", "JdbcConnection")
 _SECRET = re.compile(r"pass|pwd|secret|token|credential|//[^/]*@", re.IGNORECASE)
 
 
+class RegistryConnection(BaseModel):
+    """The schema registry of a connection. The password stands in no text of it.
+
+    `id_bytes`: how many bytes of a value are its schema's id; 8 where Apicurio's own serializers write them.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    url: str
+    id_bytes: Literal[4, 8] = 4
+    username: str | None = None
+    password: SecretStr | None = None
+
+    @field_validator("url")
+    @classmethod
+    def _without_secret(cls, url: str) -> str:
+        if not re.match(r"https?://", url):
+            raise ValueError("expected http://... or https://...")
+        if re.search(r"//[^/]*@", url):
+            raise ValueError("username and password have keys of their own")
+        return url
+
+
 class FilesConnection(BaseModel):
     """Change events as files: `<path>/<topic>/**`, as Kafka Connect's object-store sinks write them."""
 
@@ -33,6 +56,7 @@ class FilesConnection(BaseModel):
 
     type: Literal["files"]
     path: str
+    registry: RegistryConnection | None = None
 
 
 class JdbcConnection(BaseModel):
@@ -254,7 +278,8 @@ def _read_connections(path: Path, renderer: Renderer) -> dict[str, FilesConnecti
         where = f"{path}: {name}"
         kind = raw.get("type") if isinstance(raw, dict) else None
         model: type[FilesConnection | JdbcConnection] = JdbcConnection if kind == "jdbc" else FilesConnection
-        if kind == "jdbc" and "env_var(" not in str(raw.get("password", "env_var(")):
+        holder = raw if kind == "jdbc" else raw.get("registry") if isinstance(raw, dict) else None
+        if isinstance(holder, dict) and "env_var(" not in str(holder.get("password", "env_var(")):
             raise DeclarationError(
                 "password is written into the file", where=where, expected="password: \"{{ env_var('...') }}\""
             )

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from ingest.declaration import Table
 from ingest.errors import InputError
 
-Encoding = Literal["avro", "json"]
-ENCODINGS: dict[str, Encoding] = {".avro": "avro", ".json": "json", ".jsonl": "json"}
+Encoding = Literal["avro", "json", "records"]
+ENCODINGS: dict[str, Encoding] = {".avro": "avro", ".json": "json", ".jsonl": "json", ".parquet": "records"}
 # <topic>+<partition>+<start offset>.<extension>, as Kafka Connect's object-store sinks name their files.
 _SINK_NAME = re.compile(r".*\+(?P<partition>\d+)\+(?P<offset>\d+)\.\w+")
 
@@ -129,7 +129,7 @@ class TopicFolder:
             raise InputError(
                 "there is no such folder",
                 where=self.path,
-                expected="a folder named as the topic, with .avro, .json or .jsonl files below it",
+                expected="a folder named as the topic, with .avro, .json, .jsonl or .parquet files below it",
                 action="check `topic` in the declaration and `path` of the connection, and that the sink has written",
             ) from error
         path = spark._jvm.org.apache.hadoop.fs.Path(self.path)  # type: ignore[union-attr]

@@ -1,0 +1,209 @@
+"""Records of Kafka to parts of one schema each: values that are JSON, or Avro with its schema elsewhere.
+
+Sources of the forms: Confluent's "Wire format" of its Schema Registry (0x00, four bytes of a schema id, big-endian,
+Avro), Apicurio's serializers (the same with eight bytes), and bare Avro by a schema that is declared as a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from json import dumps
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.avro.functions import from_avro
+
+from ingest.declaration import Table
+from ingest.decode import debezium
+from ingest.decode.columns import ORIGIN, metadata_columns
+from ingest.decode.debezium import Part, json_part, typed_part
+from ingest.decode.registry import Registry, WrittenSchema, parsed, schema_of_file, semantic_types
+from ingest.errors import InputError
+from ingest.plan import Reading, Version
+
+# What is read of a record; Spark's Kafka source has these columns among others.
+RECORD_COLUMNS = T.StructType(
+    [
+        T.StructField("value", T.BinaryType()),
+        T.StructField("partition", T.IntegerType()),
+        T.StructField("offset", T.LongType()),
+    ]
+)
+# `_form` of a quarantined event whose `_raw` is a record's value as it was.
+RECORD_FORM = dumps({"record": "value"})
+_TOMBSTONE, _JSON, _BARE, _ID, _BAD = "tombstone", "json", "bare", "id:", "!"
+
+
+def record_parts(records: DataFrame, table: Table, registry: Registry | None, *, thorough: bool = False) -> list[Part]:
+    """The parts of some records: one for each schema, one for JSON, one for what holds no change.
+
+    One aggregate finds which kinds of values there are, and brings no more than those to the driver.
+
+    Parameters
+    ----------
+    records:
+        Columns `value` binary, `partition` int, `offset` bigint, as Spark's Kafka source has them (further columns
+        are not looked at); and `_file` string where they come from files. A null value is a tombstone, and ignored.
+    registry:
+        Of the table's connection; None where it has none.
+
+    Raises
+    ------
+    InputError
+        The registry does not answer, or the records need one and the connection has none.
+    """
+    file = F.col("_file") if "_file" in records.columns else F.lit(table.options.topic)
+    values = records.select(
+        "value",
+        F.col("partition").alias("_partition"),
+        F.col("offset").alias("_start_offset"),
+        F.lit(0).cast("bigint").alias("_order"),
+        file.alias("_file"),
+    )
+    return _parts(values, table, registry, thorough=thorough)
+
+
+def parts_again(events: DataFrame, table: Table, registry: Registry | None) -> list[Part]:
+    """The parts of quarantined events, whatever they were read from.
+
+    Parameters
+    ----------
+    events:
+        Columns `_raw` binary, `_form` string and those of `ORIGIN`.
+    """
+    is_record = F.coalesce(F.col("_form") == RECORD_FORM, F.lit(False))
+    values = events.where(is_record).select(F.col("_raw").alias("value"), *ORIGIN)
+    texts = events.where(~is_record).select(F.decode("_raw", "UTF-8").alias("value"), "_form", *ORIGIN)
+    return [*_parts(values, table, registry), *debezium.parts_again(texts, table)]
+
+
+def _parts(values: DataFrame, table: Table, registry: Registry | None, *, thorough: bool = False) -> list[Part]:
+    kind = _kind(table, registry)
+    found = values.agg(F.collect_set(kind).alias("kinds")).first()
+    kinds = sorted(found["kinds"]) if found else []
+    ids = [name.removeprefix(_ID) for name in kinds if name.startswith(_ID)]
+    if ids and registry is None and _JSON not in kinds:
+        raise InputError(
+            "the values begin with 0x00 and the id of a schema, and no registry is declared",
+            where=table.relation,
+            expected=f"`registry` of the connection '{table.options.connection}'",
+            action="declare it in connections.yml; nothing of this batch was landed",
+        )
+    told = {schema_id: f"schema id {schema_id} is not in the registry" for schema_id in ids}
+    if registry is None:
+        told = dict.fromkeys(ids, "0x00 and the id of a schema, and the connection has no registry")
+    by_schema: dict[str, list[str]] = {}
+    for schema_id, written in (registry.schemas(ids) if registry else {}).items():
+        schema, problem = parsed(values.sparkSession, written)
+        told[schema_id] = f"schema id {schema_id} {problem}"
+        if schema:
+            del told[schema_id]
+            by_schema.setdefault(schema, []).append(schema_id)
+    parts = []
+    for schema, its_ids in by_schema.items():
+        own = values.where(kind.isin([_ID + schema_id for schema_id in its_ids]))
+        assert registry is not None
+        payload = F.expr(f"substring(value, {2 + registry.id_bytes})")
+        parts.append(_avro_part(own, payload, schema, f"schema id {', '.join(its_ids)}"))
+    if _BARE in kinds:
+        schema, path = _declared_schema(values, table)
+        parts.append(_avro_part(values.where(kind == _BARE), F.col("value"), schema, path))
+    if _JSON in kinds:
+        own = values if len(kinds) == 1 else values.where(kind == _JSON)
+        lines = own.select(F.col("value").cast("string").alias("value"), *ORIGIN)
+        parts.append(json_part(lines, table, thorough=thorough))
+    aside = [name for name in kinds if name == _TOMBSTONE or name.startswith(_BAD) or name.removeprefix(_ID) in told]
+    if aside:
+        parts.append(_part_aside(values.withColumn("_kind", kind).where(F.col("_kind").isin(aside)), told))
+    return parts
+
+
+def _kind(table: Table, registry: Registry | None) -> Expression:
+    """What a record's value is: a tombstone, JSON, bare Avro, `id:` and its schema's id, or `!` and what is wrong."""
+    value, declared = F.col("value"), table.options.format
+    id_bytes = registry.id_bytes if registry else 4
+    first = F.hex(F.substring("value", 1, 1))
+    schema_id = F.conv(F.hex(F.substring("value", 2, id_bytes)), 16, 10)
+    told = F.concat(
+        F.lit(f"{_BAD}the value is empty or of another form: its first byte is 0x"),
+        F.lower(first),
+        F.lit(", expected 0x00 and the id of a schema" + ("" if declared == "avro" else ", or JSON")),
+    )
+    is_cut = F.length("value") < 1 + id_bytes
+    prefixed = F.when(
+        is_cut, F.concat(F.lit(f"{_BAD}truncated: "), F.length("value"), F.lit(" bytes hold no id of a schema"))
+    ).otherwise(F.concat(F.lit(_ID), schema_id))
+    # No text begins with a control character, but for white space, or with a byte that is not ASCII's.
+    is_text = first.between("20", "7E") | first.isin("09", "0A", "0D")
+    other = F.when(is_text, F.lit(_JSON)).otherwise(told)
+    kind = F.when(F.col("_start_offset").isNull(), F.lit(f"{_BAD}a record without an offset")).when(
+        value.isNull(), F.lit(_TOMBSTONE)
+    )
+    if table.options.schema_file:
+        return kind.otherwise(F.lit(_BARE))
+    if declared == "json":
+        return kind.otherwise(F.lit(_JSON))
+    return kind.when(first == "00", prefixed).otherwise(told if declared == "avro" else other)
+
+
+def _declared_schema(values: DataFrame, table: Table) -> tuple[str, str]:
+    path = table.options.schema_file
+    assert path is not None
+    schema, problem = parsed(values.sparkSession, WrittenSchema(schema_of_file(path).text))
+    if problem:
+        raise InputError(
+            problem, where=path, expected="the Avro schema of a record", action="mend it; nothing was landed"
+        )
+    return schema, path
+
+
+def _avro_part(values: DataFrame, payload: Expression, schema: str, name: str) -> Part:
+    # PERMISSIVE gives a record of nulls for what does not decode.
+    event = from_avro(payload, schema, {"mode": "PERMISSIVE"}).alias("event")
+    rows = values.select(event, F.col("value").alias("_value"), *ORIGIN)
+    part = typed_part(rows, semantic_types(schema))
+
+    def decode(table: Table, reading: Reading) -> DataFrame:
+        decoded = part.decode(table, reading)
+        taken = [*(column.name for column in table.columns), *(column.name for column in metadata_columns(table))]
+        is_nothing = reduce(lambda left, right: left & right, [F.col(f"`{column}`").isNull() for column in taken])
+        told = F.concat(F.lit(f"the value does not decode with {name}, or holds none of the columns: "), "_problem")
+        return decoded.withColumns(
+            {
+                "_problem": F.when(F.col("_problem").isNotNull() & is_nothing, told).otherwise(F.col("_problem")),
+                "_form": F.when(F.col("_raw").isNotNull(), F.lit(RECORD_FORM)),
+            }
+        )
+
+    return Part(part.version, decode)
+
+
+def _part_aside(values: DataFrame, told: dict[str, str]) -> Part:
+    """Tombstones, which mean nothing here, and values that are none."""
+
+    def decode(table: Table, _: Reading) -> DataFrame:
+        kind = F.col("_kind")
+        problem = F.when(kind.startswith(_BAD), F.expr(f"substring(_kind, {len(_BAD) + 1})"))
+        for schema_id, reason in told.items():
+            problem = problem.when(kind == _ID + schema_id, F.lit(reason))
+        is_bad = problem.isNotNull()
+        return values.select(
+            *_nulls((column.name, column.data_type) for column in table.columns),
+            *_nulls((column.name, column.data_type) for column in metadata_columns(table)),
+            F.lit("false").alias("__deleted"),
+            *ORIGIN,
+            F.when(is_bad, F.col("value")).alias("_raw"),
+            F.when(is_bad, F.lit(RECORD_FORM)).alias("_form"),
+            problem.alias("_problem"),
+            F.lit(None).cast("string").alias("_unavailable"),
+            (kind == _TOMBSTONE).alias("_ignored"),
+        )
+
+    return Part(Version((), whole=False), decode)
+
+
+def _nulls(columns: Iterable[tuple[str, T.DataType]]) -> Sequence[Expression]:
+    return [F.lit(None).cast(data_type).alias(name) for name, data_type in columns]

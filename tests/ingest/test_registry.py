@@ -1,0 +1,279 @@
+"""Values whose schema is elsewhere: in a registry, by an id of four or eight bytes, or in a file."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import socket
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from conftest import DbtProject, MakeProject, pg, table_of
+from pyspark.sql import SparkSession
+
+from ingest.errors import DeclarationError, InputError
+from ingest.silver import Counts
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = {"item_id": "int", "stock": "bigint", "note": "string"}
+PASSWORD = "open sesame"  # noqa: S105
+LOGIN = {"username": "lake", "password": "{{ env_var('REGISTRY_PASSWORD') }}"}
+
+
+@dataclass
+class Served:
+    """A registry that answers on loopback: what it holds by id or path, and what was asked of it."""
+
+    url: str
+    schemas: Mapping[str, Mapping[str, Any]]
+    status: int | None = None
+    failures: int = 0
+    password: str | None = None
+    asked: list[str] = field(default_factory=list)
+
+    def answer(self, path: str, authorization: str | None) -> tuple[int, Any]:
+        self.asked.append(path)
+        expected = f"lake:{self.password}".encode()
+        if self.password and authorization != f"Basic {base64.b64encode(expected).decode()}":
+            return 401, {"error_code": 401, "message": "Unauthorized"}
+        if self.failures > 0:
+            self.failures -= 1
+            return 503, "busy"
+        if self.status:
+            return self.status, "no registry's answer"
+        found = self.schemas.get(path.removeprefix("/schemas/ids/"))
+        return (200, found) if found else (404, {"error_code": 40403, "message": "Schema not found"})
+
+
+@contextmanager
+def serve(schemas: Mapping[str, Mapping[str, Any]], **behaviour: Any) -> Iterator[Served]:
+    """A registry as a real server, for as long as the block runs."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = served.answer(self.path, self.headers["Authorization"])
+            content = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            """Says nothing: what was asked stands in `asked`."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    served = Served(f"http://127.0.0.1:{server.server_port}", schemas, **behaviour)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield served
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def use_registry(project: DbtProject, url: str, **options: Any) -> None:
+    """Declares the registry of the project's connection."""
+    connection = {"type": "files", "path": str(project.bronze), "registry": {"url": url, **options}}
+    (project.root / "connections.yml").write_text(yaml.safe_dump({"files": connection}), encoding="utf-8")
+
+
+def deliver_records(project: DbtProject, values: Sequence[bytes | None], *, offset: int = 0) -> Path:
+    """Record files without headers, keys or times: all that is needed of a record."""
+    rows = {
+        "value": pa.array(values, pa.binary()),
+        "partition": pa.array([3] * len(values), pa.int32()),
+        "offset": pa.array(range(offset, offset + len(values)), pa.int64()),
+    }
+    sink = io.BytesIO()
+    pq.write_table(pa.table(rows), sink)
+    return project.deliver("shop.item", offset, sink.getvalue(), "parquet")
+
+
+def schema_of(**columns: Any) -> dict[str, Any]:
+    """An unwrapped event's schema with these columns, all but the key's nullable."""
+    metadata = {"__op": "string", "__lsn": "long", "__source_ts_ms": "long", "__deleted": "string"}
+    fields: list[dict[str, Any]] = [{"name": "item_id", "type": columns.pop("item_id", "int")}]
+    fields += [{"name": name, "type": ["null", kind], "default": None} for name, kind in (columns | metadata).items()]
+    return {"type": "record", "name": "Value", "namespace": "shop.item", "fields": fields}
+
+
+def written(schema: dict[str, Any], event: Mapping[str, Any], prefix: bytes = b"") -> bytes:
+    body = io.BytesIO()
+    fastavro.schemaless_writer(body, fastavro.parse_schema(schema), dict(event))
+    return prefix + body.getvalue()
+
+
+def known(schemas: Mapping[int, Any]) -> dict[str, dict[str, Any]]:
+    return {str(number): {"schema": json.dumps(schema)} for number, schema in schemas.items()}
+
+
+def item(number: int, **row: Any) -> dict[str, Any]:
+    return pg("c", 100 + number, item_id=number, **row)
+
+
+def items(**options: Any) -> dict[str, Any]:
+    return {"tables": [table_of("item", COLUMNS, ["item_id"], **options)]}
+
+
+OLD, NEW = schema_of(stock="int"), schema_of(stock="long", note="string")
+# A schema that is written in two: the type of a column stands in a subject of its own.
+SIZE = {"type": "enum", "name": "Size", "namespace": "shop", "symbols": ["S", "L"]}
+
+
+def prefixed(number: int, width: int = 4) -> bytes:
+    return b"\x00" + number.to_bytes(width, "big")
+
+
+def test_versions_in_one_batch_with_all_that_can_be_wrong_of_a_value(
+    make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REGISTRY_PASSWORD", PASSWORD)
+    project = make_project(items())
+    good = written(NEW, item(9, stock=2**40, note="whole"))
+    bad = {
+        prefixed(99) + good: "schema id 99 is not in the registry",
+        b"\x01" + prefixed(2)[1:] + good: "its first byte is 0x01",
+        b"": "the value is empty",
+        b"\x00\x00\x01": "truncated: 3 bytes",
+        prefixed(2): "does not decode with schema id 2",
+        prefixed(2) + good[:-9]: "does not decode with schema id 2",
+        prefixed(3) + b"\x02a": "schema id 3 is a string, expected a record",
+        prefixed(4) + good: "schema id 4 cannot be parsed",
+        prefixed(5) + good: "schema id 5 is of type PROTOBUF",
+        b"no JSON": "not a JSON object",
+    }
+    values = [
+        written(OLD, item(1, stock=1), prefixed(1)),
+        None,
+        written(NEW, item(2, stock=2**40, note="new"), prefixed(2)),
+        json.dumps(item(3, stock=3, note="text")).encode(),
+        *bad,
+        written(schema_of(note=SIZE), item(4, note="L"), prefixed(6)),
+    ]
+    schemas: dict[str, Any] = known({1: OLD, 2: NEW, 3: "string", 4: {"type": "record"}, 5: NEW})
+    schemas["5"]["schemaType"] = "PROTOBUF"
+    schemas["6"] = {
+        "schema": json.dumps(schema_of(note="shop.Size")),
+        "references": [{"name": "shop.Size", "subject": "shop/Size", "version": 7}],
+    }
+    schemas["/subjects/shop%2FSize/versions/7"] = {"schema": json.dumps(SIZE)}
+    with serve(schemas, failures=2, password=PASSWORD) as registry:
+        use_registry(project, registry.url, **LOGIN)
+        deliver_records(project, values, offset=70)
+        landed = project.land_well(spark)["item"]
+        deliver_records(project, [written(OLD, item(5, stock=5), prefixed(1))], offset=200)
+        project.land_well(spark)
+        assert registry.asked.count("/schemas/ids/2") == 1
+    assert landed.counts == Counts(read=len(values), applied=4, ignored=1, quarantined=len(bad))
+    assert [(row["item_id"], row["stock"], row["note"]) for row in project.rows(spark, "item")] == [
+        (1, 1, None), (2, 2**40, "new"), (3, 3, "text"), (4, None, "L"), (5, 5, None)
+    ]  # fmt: skip
+    quarantined = {row["start_offset"]: row for row in project.quarantined(spark)}
+    assert sorted(quarantined) == list(range(74, 74 + len(bad)))
+    for offset, (value, reason) in enumerate(bad.items(), start=74):
+        assert reason in quarantined[offset]["reason"]
+        assert (bytes(quarantined[offset]["raw"]), quarantined[offset]["partition"]) == (value, 3)
+
+
+def test_a_registry_that_does_not_answer_lands_nothing_and_says_so(
+    make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REGISTRY_PASSWORD", PASSWORD)
+    project = make_project(items())
+    deliver_records(project, [written(OLD, item(1, stock=1), prefixed(1))])
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nobody = f"http://127.0.0.1:{free.getsockname()[1]}"
+
+    def told(url: str, **options: Any) -> str:
+        use_registry(project, url, **options)
+        landed = project.land(spark)["item"]
+        assert isinstance(landed.error, InputError)
+        assert landed.counts == Counts()
+        assert "to do:" in landed.error.message
+        assert PASSWORD not in landed.error.message
+        return landed.error.message
+
+    assert "cannot be reached" in told(nobody)
+    with serve(known({1: OLD}), status=503) as busy:
+        assert "answers with 503 Service Unavailable, 4 times" in told(busy.url)
+    with serve(known({1: OLD}), status=404) as other:
+        assert "/apis/ccompat/v7" in told(other.url)
+    with serve(known({1: OLD}), password=PASSWORD.upper()) as closed:
+        message = told(closed.url, **LOGIN)
+        assert "refuses with 401" in message
+        assert len(closed.asked) == 1
+    (project.root / "connections.yml").write_text(
+        yaml.safe_dump({"files": {"type": "files", "path": str(project.bronze)}}), encoding="utf-8"
+    )
+    error = project.land(spark)["item"].error
+    assert error is not None
+    assert "no registry is declared" in error.message
+    with serve(known({1: OLD})) as well:
+        use_registry(project, well.url)
+        assert project.land_well(spark)["item"].counts == Counts(read=1, applied=1)
+
+
+def test_ids_of_eight_bytes_and_values_without_an_id(make_project: MakeProject, spark: SparkSession) -> None:
+    eight, bare = make_project(items()), make_project(items(schema_file="models/item.avsc"))
+    wide = 2**33 + 1
+    deliver_records(eight, [written(NEW, item(1, stock=1, note="n"), prefixed(wide, 8)), prefixed(1, 4)])
+    with serve(known({wide: NEW})) as registry:
+        use_registry(eight, registry.url, id_bytes=8)
+        assert eight.land_well(spark)["item"].counts == Counts(read=2, applied=1, quarantined=1)
+    assert eight.rows(spark, "item") == [{"item_id": 1, "stock": 1, "note": "n"}]
+
+    bare.write_models(json.dumps(OLD), "item.avsc")
+    deliver_records(bare, [written(OLD, item(61, stock=4)), None, b"\x02"])
+    assert bare.land_well(spark)["item"].counts == Counts(read=3, applied=1, ignored=1, quarantined=1)
+    assert bare.rows(spark, "item") == [{"item_id": 61, "stock": 4, "note": None}]
+
+
+def test_files_that_are_no_records_are_left_out_and_named(make_project: MakeProject, spark: SparkSession) -> None:
+    project = make_project(items())
+    whole = deliver_records(project, [json.dumps(item(1, stock=1)).encode()]).read_bytes()
+    other = io.BytesIO()
+    pq.write_table(pa.table({"value": ["text"], "offset": [1]}), other)
+    project.deliver("shop.item", 10, whole[:-5], "parquet")
+    project.deliver("shop.item", 20, other.getvalue(), "parquet")
+    landed = project.land(spark)["item"]
+    assert landed.counts == Counts(read=1, applied=1)
+    assert landed.error is not None
+    assert "0000000010.parquet is not a Parquet file, or truncated" in landed.error.message
+    assert "0000000020.parquet is not a file of records: partition absent" in landed.error.message
+
+
+@pytest.mark.parametrize(
+    ("options", "registry", "told"),
+    [
+        ({"schema_file": "models/none.avsc"}, {}, "models/none.avsc"),
+        ({"schema_file": "models/none.avsc", "format": "json"}, {}, "format is json"),
+        ({"format": "protobuf"}, {}, "format"),
+        ({}, {"url": "http://lake:geheim@registry"}, "keys of their own"),
+        ({}, {"password": "geheim", "username": "lake"}, "password is written into the file"),
+        ({}, {"id_bytes": 5}, "id_bytes"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    options: dict[str, Any], registry: dict[str, Any], told: str, make_project: MakeProject
+) -> None:
+    project = make_project(items(**options))
+    use_registry(project, **{"url": "http://registry:8081", **registry})
+    with pytest.raises(DeclarationError) as refused:
+        project.source()
+    assert told in refused.value.message
+    assert "geheim" not in refused.value.message
