@@ -15,9 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest.declaration import Source, Table
-from ingest.errors import WriteError
-from ingest.session import first_line
-from ingest.silver import SMALL_COMMITS
+from ingest.silver import SMALL_COMMITS, write_error
 
 TABLE = "_quarantine"
 # The columns of decoded changes that the quarantine keeps.
@@ -44,9 +42,9 @@ def put(spark: SparkSession, table: Table, changes: DataFrame) -> None:
         The quarantine could not be written; the caller must not count these events as dealt with.
     """
     rows = changes.select(
-        F.sha2(F.concat_ws("|", F.lit(table.options.topic), "_file", F.col("_line").cast("string")), 256).alias(
-            "quarantine_id"
-        ),
+        F.sha2(
+            F.concat_ws("|", F.lit(table.options.topic), "_file", "_partition", "_start_offset", "_line"), 256
+        ).alias("quarantine_id"),
         F.lit(table.name).alias("source_table"),
         F.lit(table.options.topic).alias("topic"),
         F.col("_file").alias("file"),
@@ -106,11 +104,7 @@ def _write(spark: SparkSession, table: Table, rows: DataFrame, operation: str) -
         spark.sql(f"create table if not exists {relation(table.schema)} using hudi location '{location}'")
         spark.catalog.refreshTable(relation(table.schema))
     except (PySparkException, Py4JJavaError) as error:
-        raise WriteError(
-            f"bad events could not be set aside: {first_line(str(error))}",
-            where=relation(table.schema),
-            action="nothing of this batch was landed; run again once mended",
-        ) from error
+        raise write_error(error, where=relation(table.schema)) from error
 
 
 _COLUMNS = (
