@@ -543,11 +543,11 @@ def run(spark: SparkSession, where: Path, seed: int, *, cases: int, batches: int
     return cases * len(tables)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 def test_silver_equals_the_source_after_any_history_and_delivery(
     seed: int, spark: SparkSession, tmp_path: Path
 ) -> None:
-    assert run(spark, tmp_path, seed, cases=40, batches=4)
+    assert run(spark, tmp_path, seed, cases=25, batches=3)
 
 
 @pytest.mark.long
