@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import DbtProject, MakeProject
 from pyspark.sql import SparkSession
-from test_registry import serve, use_registry
+from registry_server import serve, use_registry
 
 pytestmark = pytest.mark.spark
 
