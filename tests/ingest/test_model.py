@@ -78,7 +78,7 @@ class Spec:
     partitions: int = 1
     cases: int = 12
     truncates: bool = False
-    late: bool = True
+    late: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     values: Mapping[str, str] = field(default_factory=dict)
 
@@ -202,7 +202,7 @@ class _Database:
         else:
             event = dict(after)
             # A changed key's long values are left out only where its delete and create are read together (`delivered`).
-            if is_postgresql and before is not None and (moved_from is None or not self.spec.late):
+            if is_postgresql and before is not None and (moved_from is None or self.spec.partitions == 1):
                 for name in TOAST:
                     if (after[name] or "").startswith("long") and after[name] == before[name]:
                         event[name] = UNAVAILABLE_VALUE
@@ -517,12 +517,12 @@ def specs(seed: int, cases: int) -> list[Spec]:
         return {f"v{number}": kind for number, kind in enumerate(rng.sample(list(WRITTEN), rng.randint(2, 4)))}
 
     made = [
-        Spec("text_mor", "postgresql", "mor", "text", cases=cases, late=False),
+        Spec("text_mor", "postgresql", "mor", "text", cases=cases),
         Spec("int_cow", "postgresql", "cow", "int", partitions=3, cases=cases),
         Spec("composite_mor", "postgresql", "mor", "composite", partitions=2, cases=cases),
         Spec("truncated_mor", "postgresql", "mor", "int", cases=cases, truncates=True),
-        Spec("mariadb_mor", "mariadb", "mor", "composite", partitions=2, cases=cases),
-        Spec("sqlserver_cow", "sqlserver", "cow", "int", cases=cases),
+        Spec("mariadb_mor", "mariadb", "mor", "composite", partitions=2, cases=cases, late=True),
+        Spec("sqlserver_cow", "sqlserver", "cow", "int", cases=cases, late=True),
     ]
     return [replace(spec, values=columns()) for spec in made]
 
@@ -548,6 +548,52 @@ def test_silver_equals_the_source_after_any_history_and_delivery(
     seed: int, spark: SparkSession, tmp_path: Path
 ) -> None:
     assert run(spark, tmp_path, seed, cases=25, batches=3)
+
+
+def _change(
+    place: int, op: Literal["c", "u", "d", "r"], key: int, lsn: int | None, commit: int | None, *values: Any,
+    moved_from: Key | None = None,
+) -> Change:  # fmt: skip
+    position = {"__lsn": lsn, "__source_sequence": json.dumps([commit and str(commit), str(lsn)])} if lsn else {}
+    row = dict(zip(("v", *TOAST), values, strict=True))
+    return Change(place, 1, (1, key), op, row, position, moved_from)
+
+
+# Smallest deliveries after which silver differs: files of a PostgreSQL table that come late, or cut a changed key.
+_AWAY = UNAVAILABLE_VALUE
+DIFFERING: Mapping[str, list[File]] = {
+    "a quarantined update hides the value of one before it": [
+        File(0, 1, (_change(1, "u", 1, 20, 15, 2, "B1", _AWAY), _change(2, "u", 1, 30, 25, 3, _AWAY, _AWAY)), 0),
+        File(0, 0, (_change(0, "c", 1, 10, 5, 1, "B0", "N0"),), 1),
+    ],
+    "a changed key whose delete and create come in two batches": [
+        File(0, 0, (_change(0, "c", 1, 10, 5, 1, "B0", "N0"),), 0),
+        File(0, 1, (_change(1, "d", 1, 20, 15, None, "", ""),), 1),
+        File(0, 2, (_change(2, "c", 2, 20, 15, 1, _AWAY, "N0", moved_from=(1, 1)),), 2),
+    ],
+    "a row of an incremental snapshot that comes late": [
+        File(0, 1, (_change(1, "u", 1, 50, 45, 9, "B", "N"), _change(2, "c", 2, 60, 55, 2, "B", "N")), 0),
+        File(0, 0, (_change(0, "r", 1, None, None, 1, "A", "N"),), 1),
+    ],
+    "a snapshot that comes after a change of a transaction it saw open": [
+        File(0, 1, (_change(1, "u", 1, 90, None, 9, "B", "N"),), 0),
+        File(0, 0, (_change(0, "r", 1, 100, None, 1, "A", "N"),), 1),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def differing(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    spec = Spec("differing", "postgresql", "cow", "int", values={"v": "int"})
+    tables = {f"t{number}": (spec, files) for number, files in enumerate(DIFFERING.values())}
+    found = faults(spark, tmp_path_factory.mktemp("differing"), tables)
+    return dict(zip(DIFFERING, found.values(), strict=True))
+
+
+@pytest.mark.parametrize("delivery", DIFFERING)
+@pytest.mark.xfail(strict=True, reason="known: see the delivery's name")
+def test_a_delivery_that_is_known_to_differ(delivery: str, differing: dict[str, list[str]]) -> None:
+    assert differing[delivery] == []
 
 
 @pytest.mark.long
