@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -29,6 +30,7 @@ from ingest.changes import (
 )
 from ingest.declaration import Table
 from ingest.decode.columns import metadata_columns, silver_columns
+from ingest.decode.debezium import EVENT_AS_JSON
 from ingest.errors import InputError
 from ingest.silver import Counts, SilverTable, State
 
@@ -72,11 +74,11 @@ def apply(
 
         changes = with_position(decoded, table, before.watermark)
         last = keep(last_of_each_key(changes, table))
-        told = _summarise(last, before.watermark)
+        told = _summarise(last, before.watermark, table)
         if told.mixed:
             changes = placed_by_delivery(changes, table)
             last = keep(last_of_each_key(changes, table))
-            told = _summarise(last, before.watermark)
+            told = _summarise(last, before.watermark, table)
         if told.truncates and table.options.truncate == "fail":
             raise InputError(
                 f"{told.truncates} truncates of the source table",
@@ -100,7 +102,7 @@ def apply(
             batch = batch.where(F.col("__position") >= truncated)
             counts = counts.moved(gone, "applied", "superseded")
         incomplete: list[DataFrame] = []
-        if told.late:
+        if told.late and state is not None:
             batch, judged = _without_late(batch, silver, replace(before, truncated=truncated), keep)
             for outcome, number in judged.outcomes.items():
                 counts = counts.moved(number, "applied", outcome)
@@ -174,7 +176,7 @@ class _Summary:
     truncated: str
 
 
-def _summarise(last: DataFrame, watermark: str) -> _Summary:
+def _summarise(last: DataFrame, watermark: str, table: Table) -> _Summary:
     good = F.col("_outcome").isNull()
     is_truncate = F.col("_outcome") == "truncated"
     row = last.agg(
@@ -185,7 +187,7 @@ def _summarise(last: DataFrame, watermark: str) -> _Summary:
         F.count_if(F.col("_outcome") == "ignored").alias("ignored"),
         F.count_if(F.col("_outcome") == "quarantined").alias("quarantined"),
         F.count_if(is_truncate).alias("truncates"),
-        F.count_if(good & is_late(watermark)).alias("late"),
+        F.count_if(good & is_late(watermark, table)).alias("late"),
         F.count_if(good & F.col("_unavailable").isNotNull()).alias("unavailable"),
         F.count_if(good & F.col("_mixed")).alias("mixed"),
         F.coalesce(F.max(F.when(good | is_truncate, F.col("__position"))), F.lit("")).alias("newest"),
@@ -209,18 +211,15 @@ def _without_late(batch: DataFrame, silver: SilverTable, before: State, keep: _K
     `carried` are the late changes, winning or losing, of rows that silver holds with a value of an older change.
     """
     table = silver.table
-    late = batch.where(is_late(before.watermark))
+    late = batch.where(is_late(before.watermark, table))
     judged = keep(judge_late(late, silver.read(), table, truncated=before.truncated, purged=before.purged))
     carries = F.count_if(F.col("_held_carried").isNotNull())
     rows = judged.groupBy("_outcome").agg(F.count("*").alias("events"), carries.alias("carries")).collect()
     outcomes = {row["_outcome"]: row["events"] for row in rows}
     winning = judged.where("_outcome is null").drop("_held_carried")
-    # The event as it would have been read: its bytes were let go, as nothing was wrong with it.
-    taken = [*(column.name for column in table.columns), *(column.name for column in metadata_columns(table))]
-    event = F.to_json(F.struct(*(f"`{name}`" for name in taken), "__deleted")).cast("binary")
-    undecidable = judged.where("_outcome = 'quarantined'").drop("_held_carried").withColumns({"_raw": event, "_form": F.lit(None).cast("string")})
+    undecidable = judged.where("_outcome = 'quarantined'").drop("_held_carried").withColumns(_told_again(table))
     return (
-        batch.where(~is_late(before.watermark)).unionByName(winning),
+        batch.where(~is_late(before.watermark, table)).unionByName(winning),
         _Judged(
             {name: outcomes.get(name, 0) for name in ("superseded", "duplicate", "quarantined")},
             undecidable,
@@ -228,6 +227,16 @@ def _without_late(batch: DataFrame, silver: SilverTable, before: State, keep: _K
             judged.where("_held_carried is not null").drop("_held_carried"),
         ),
     )
+
+
+def _told_again(table: Table) -> dict[str, Expression]:
+    """`_raw` and `_form` of events that were well by themselves: what was read of them was let go."""
+    names = [*(column.name for column in table.columns), *(column.name for column in metadata_columns(table))]
+    event = F.to_json(F.struct(*(f"`{name}`" for name in names), "__deleted"), EVENT_AS_JSON).cast("binary")
+    return {
+        "_form": F.when(F.col("_raw").isNotNull(), F.col("_form").cast("string")),
+        "_raw": F.coalesce("_raw", event),
+    }
 
 
 def _with_every_value(
@@ -257,10 +266,18 @@ def _with_every_value(
         F.count_if(F.col("_problem").isNull() & F.col("_is_held") & F.col("_changed")).alias("repaired"),
     ).first()
     assert found is not None
-    counts = counts.moved(found["unfilled"], "applied", "quarantined").moved(found["repaired"], "superseded", "applied")
     written = done.where("_problem is null and (not _is_held or _changed)").drop("_problem", "_is_held", "_changed")
     problems = done.where("_problem is not null").select(f"`{key}`", F.col("_problem").alias("_unfilled"))
-    unfilled = batch.join(F.broadcast(problems), key).withColumn("_problem", F.col("_unfilled")).drop("_unfilled")
+    # All of the row's changes wait, not the last one alone: the others bring it values when it can be completed.
+    log = F.substring_index("__position", "/", 1)
+    waiting = own.join(F.broadcast(problems), key).withColumn("_log", log).dropDuplicates([key, "_log"])
+    unfilled = keep(waiting.withColumn("_problem", F.col("_unfilled")).withColumns(_told_again(table)))
+    together = unfilled.count() if found["unfilled"] else 0
+    counts = (
+        counts.moved(found["unfilled"], "applied", "quarantined")
+        .moved(together - found["unfilled"], "superseded", "quarantined")
+        .moved(found["repaired"], "superseded", "applied")
+    )
     columns = [f"`{name}`" for name in silver_columns(table)]
     rest = batch.join(F.broadcast(done.select(f"`{key}`")), key, "left_anti").select(*columns)
     return rest.unionByName(written), counts, unfilled

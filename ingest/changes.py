@@ -157,14 +157,16 @@ def last_of_each_key(changes: DataFrame, table: Table) -> DataFrame:
     )
 
 
-def is_late(watermark: str) -> Expression:
+def is_late(watermark: str, table: Table) -> Expression:
     """Whether a change may be older than, or the same as, what was landed before it.
 
     An event that is delivered again has a new offset: it is known by its log position. Rows of one snapshot share
-    theirs; those beyond the watermark are not looked up, as they are many.
+    theirs; those beyond the watermark are not looked up, as they are many. A row of an incremental snapshot has none:
+    its file may be a late one.
     """
+    unplaced = _is_read() & log_position(table).isNull()
     same_place = (_log() == watermark.split("/", maxsplit=1)[0]) & ~F.coalesce(_is_read(), F.lit(False))
-    return (F.col("__position") <= watermark) | same_place
+    return (F.col("__position") <= watermark) | same_place | unplaced
 
 
 def judge_late(late: DataFrame, silver: DataFrame, table: Table, *, truncated: str, purged: str) -> DataFrame:
@@ -221,6 +223,8 @@ def judge_late(late: DataFrame, silver: DataFrame, table: Table, *, truncated: s
         .when(unknowable, "quarantined")
         .when((log == held_log) & ~F.coalesce(read_again, F.lit(False)), "duplicate")
         .when(log < held_log, "superseded")
+        # A row of an incremental snapshot stands where it was delivered, and what silver holds came after it.
+        .when(_is_read() & log_position(table).isNull() & ~after, "superseded")
     )
     problem = F.when(
         outcome == "quarantined", F.lit("older than deletes that were purged: it may have been deleted since")

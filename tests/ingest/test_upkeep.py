@@ -64,7 +64,7 @@ def test_a_replay_applies_what_can_be_applied_by_now_and_nothing_twice(
     """An update without its large value waits for the insert that brings it; a broken line stays broken."""
     project = make_project({"tables": [notes()]})
     (table,) = project.source().tables
-    first = [note("u", 20, 1, "second", UNAVAILABLE_VALUE), "{broken", note("c", 5, 9, "other")]
+    first: list[Any] = [note("u", 20, 1, "second", UNAVAILABLE_VALUE), "{broken", note("c", 5, 9, "other")]
     project.deliver("shop.note", 1, first)
     assert project.land_well(spark)["note"].counts == Counts(read=3, applied=1, quarantined=2)
     assert replay(spark, table).counts == Counts(read=2, quarantined=2), "nothing is mended yet"
