@@ -112,9 +112,12 @@ class IngestOptions(BaseModel):
     @model_validator(mode="after")
     def _consistent(self) -> IngestOptions:
         if self.connector is None and not self.order_by:
-            raise ValueError("connector or order_by must say what orders the changes")
+            raise ValueError("connector is missing, and so is order_by: one of them says what orders the changes")
         if (self.deletes == "hard") != (self.delete_retention_days is not None):
-            raise ValueError("deletes: hard and delete_retention_days go together")
+            raise ValueError(
+                f"deletes is '{self.deletes}' and delete_retention_days is {self.delete_retention_days}: "
+                "hard needs a retention, soft has none"
+            )
         if self.schema_file is not None and self.format == "json":
             raise ValueError("schema_file is an Avro schema, and format is json")
         return self

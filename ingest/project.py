@@ -294,9 +294,11 @@ def declaration_error(error: ValidationError, *, where: str) -> DeclarationError
     """Pydantic's findings as one error that names each key, what was found there and what is allowed."""
     found = []
     for issue in error.errors():
-        key = ".".join(str(part) for part in issue["loc"]) or "(the whole)"
+        key = ".".join(str(part) for part in issue["loc"])
         shown = "***" if _SECRET.search(f"{key} {issue['input']}") else repr(issue["input"])
-        if issue["type"] == "missing":
+        if not key:
+            found.append(issue["msg"].removeprefix("Value error, "))
+        elif issue["type"] == "missing":
             found.append(f"{key} is missing")
         elif issue["type"] == "extra_forbidden":
             found.append(f"{key} is not a known key (found {shown})")

@@ -71,7 +71,6 @@ BAD: dict[str, tuple[str | dict[str, Any], str]] = {
     "not a number": (item("c", 30, 3, price="NaN"), "price: NaN is not exactly a decimal(8,2)"),
     "no date": (item("c", 30, 3, made_on="yesterday"), "made_on: yesterday is not exactly a date"),
     "unknown op": (item("x", 30, 3), "op is x, expected one of c, u, d, r"),
-    "truncate": (pg("t", 30), "op is t"),
     "no position": (item("u", None, 3), "no log position: the connector's add.fields must hold source.lsn"),
     "text for a position": ({**item("u", 1, 3), "__lsn": "0/16B3748"}, "__lsn: 0/16B3748 is not exactly a bigint"),
     "envelope without a row": (

@@ -122,7 +122,8 @@ def test_quarantined_events_are_told_listed_and_shown(project: DbtProject) -> No
     assert re.search(r"order_line 2 8 4 2 0 0 2 [\d.]+ landed", words(result.stdout))
 
     listed = json.loads(lake("quarantine", "ls", "shop", "--json", *here).stdout)
-    reason = "column amount: many is not exactly a decimal(8,2)"
+    reason = "column amount: many is not exactly a decimal(8,2); say which it holds by `decimal: base64` or `decimal: number`"
+    reason += " in the column's declaration"
     assert sorted((row["source_table"], row["reason"], row["events"]) for row in listed) == [
         ("customer", "not a JSON object", 1),
         ("order_line", reason, 1),

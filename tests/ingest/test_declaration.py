@@ -55,7 +55,6 @@ WRONG: dict[str, tuple[Change, tuple[str, ...]]] = {
     ),
     "missing topic": (lambda s: ingest_of(s).pop("topic"), ("topic is missing",)),
     "empty topic": (lambda s: ingest_of(s).update(topic=""), ("topic is ''",)),
-    "empty key": (lambda s: ingest_of(s).update(key=[]), ("key is []",)),
     "key is a text": (lambda s: ingest_of(s).update(key="order_id"), ("key is 'order_id'",)),
     "key is no column": (
         lambda s: ingest_of(s).update(key=["id"]),
@@ -70,7 +69,7 @@ WRONG: dict[str, tuple[Change, tuple[str, ...]]] = {
         ("table_type is 'iceberg'", "'mor' or 'cow'"),
     ),
     "unknown table version": (lambda s: ingest_of(s).update(table_version=7), ("table_version is 7", "6, 8 or 9")),
-    "hard deletes": (lambda s: ingest_of(s).update(deletes="hard"), ("deletes is 'hard'", "'soft'")),
+    "hard deletes": (lambda s: ingest_of(s).update(deletes="hard"), ("deletes is 'hard'", "needs a retention")),
     "no buckets": (lambda s: ingest_of(s).update(buckets=0), ("buckets is 0", "greater than or equal to 1")),
     "ingest is a list": (
         lambda s: s["tables"][0]["config"]["meta"].update(ingest=["x"]),
