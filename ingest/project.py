@@ -294,9 +294,9 @@ def declaration_error(error: ValidationError, *, where: str) -> DeclarationError
     """Pydantic's findings as one error that names each key, what was found there and what is allowed."""
     found = []
     for issue in error.errors():
-        key = ".".join(str(part) for part in issue["loc"])
+        key = ".".join(str(part) for part in issue["loc"]) or "(the whole)"
         shown = "***" if _SECRET.search(f"{key} {issue['input']}") else repr(issue["input"])
-        if not key:
+        if issue["type"] == "value_error":
             found.append(issue["msg"].removeprefix("Value error, "))
         elif issue["type"] == "missing":
             found.append(f"{key} is missing")
