@@ -115,7 +115,9 @@ def test_the_way_of_a_source_from_check_to_sql(project: DbtProject) -> None:
 @pytest.mark.usefixtures("spark")
 def test_quarantined_events_are_told_listed_and_shown(project: DbtProject) -> None:
     here = ("--project-dir", project.root)
-    path = project.deliver("shop.order_line", 5, [line("c", 6, 3, 1, "too many"), "no [red]JSON", line("c", 7, 4, 1, 7)])
+    path = project.deliver(
+        "shop.order_line", 5, [line("c", 6, 3, 1, "too many"), "no [red]JSON", line("c", 7, 4, 1, 7)]
+    )
     project.deliver("shop.customer", 2, ["none either"])
     result = lake("ingest", "shop", *here)  # bad events stop nothing
     assert "see lake quarantine ls shop" in words(result.stderr)
