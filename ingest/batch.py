@@ -256,8 +256,16 @@ def _with_every_value(
     own = keep(good.join(F.broadcast(lacking.select(f"`{key}`").distinct()), key, "left_semi"))
     moves, earlier = None, None
     if not own.where("__op = 'c' and _unavailable is not null").isEmpty():
-        moves = keep(key_changes(own, good, table))
-        earlier = good.join(F.broadcast(moves.select(F.col("_old_key").alias(key)).distinct()), key, "left_semi")
+        gone = silver.read().where("__op = 'd'") if state else None
+        moves = keep(key_changes(own, good, gone, table))
+        old_keys = F.broadcast(moves.select(F.col("_old_key").alias(key)).distinct())
+        earlier = good.join(old_keys, key, "left_semi")
+        if gone is not None:
+            columns = [f"`{name}`" for name in silver_columns(table)]
+            for commit in gone.join(old_keys, key, "left_semi").select("_hoodie_commit_time").distinct().collect():
+                # The delete came in a batch before: what it removed is in silver as it was until then.
+                removed = silver.before(commit[0]).join(old_keys, key, "left_semi").select(*columns)
+                earlier = earlier.unionByName(removed, allowMissingColumns=True)
         earlier = keep(earlier)
     held = silver.read() if state else None
     done = keep(completed(lacking, own, held, table, moves=moves, earlier=earlier))

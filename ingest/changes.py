@@ -161,12 +161,15 @@ def is_late(watermark: str, table: Table) -> Expression:
     """Whether a change may be older than, or the same as, what was landed before it.
 
     An event that is delivered again has a new offset: it is known by its log position. Rows of one snapshot share
-    theirs; those beyond the watermark are not looked up, as they are many. A row of an incremental snapshot has none:
-    its file may be a late one.
+    theirs; those beyond the watermark are not looked up, as they are many, unless their file is a late one. A row of an
+    incremental snapshot has none, and is always looked up.
     """
+    before, _, delivered = watermark.partition("/")
     unplaced = _is_read() & log_position(table).isNull()
-    same_place = (_log() == watermark.split("/", maxsplit=1)[0]) & ~F.coalesce(_is_read(), F.lit(False))
-    return (F.col("__position") <= watermark) | same_place | unplaced
+    # Of a snapshot's rows, those that were written to their topic before what was landed: their file is a late one.
+    overtaken = _is_read() & (_offset(F.col("__position")) < _offset(F.lit(f"/{delivered}")))
+    same_place = (_log() == before) & ~F.coalesce(_is_read(), F.lit(False))
+    return (F.col("__position") <= watermark) | same_place | unplaced | overtaken
 
 
 def judge_late(late: DataFrame, silver: DataFrame, table: Table, *, truncated: str, purged: str) -> DataFrame:
@@ -226,6 +229,10 @@ def judge_late(late: DataFrame, silver: DataFrame, table: Table, *, truncated: s
         # A row of an incremental snapshot stands where it was delivered, and what silver holds came after it.
         .when(_is_read() & log_position(table).isNull() & ~after, "superseded")
     )
+    if is_postgresql:
+        # The other way round: the change of the transaction that was open is there, the row comes late.
+        overtaken = _is_read() & ~after & (F.col("_held_op") != "r") & held_unknown
+        outcome = outcome.when(F.coalesce(overtaken, F.lit(False)), "superseded")
     problem = F.when(
         outcome == "quarantined", F.lit("older than deletes that were purged: it may have been deleted since")
     ).otherwise(F.col("_problem"))
@@ -296,7 +303,7 @@ def completed(
     return _newest_values(reduce(DataFrame.unionByName, candidates), table)
 
 
-def key_changes(own: DataFrame, changes: DataFrame, table: Table) -> DataFrame:
+def key_changes(own: DataFrame, changes: DataFrame, gone: DataFrame | None, table: Table) -> DataFrame:
     """The changes of a primary key among creates that lack values: PostgreSQL logs delete and create at one LSN.
 
     Parameters
@@ -305,6 +312,8 @@ def key_changes(own: DataFrame, changes: DataFrame, table: Table) -> DataFrame:
         Changes of the new keys, few.
     changes:
         The whole batch, where the deletes of the old keys are.
+    gone:
+        Silver's tombstones, where they are if they came in a batch before; None before the first commit.
 
     Columns: `_old_key` (record key), `_new_<column>` of each key column and of the record key, `_moved_at` (position).
     """
@@ -313,9 +322,10 @@ def key_changes(own: DataFrame, changes: DataFrame, table: Table) -> DataFrame:
         F.col("__position").alias("_moved_at"),
         _log().alias("_moved_log"),
     )
-    deleted = changes.where("__op = 'd'").select(
-        F.col(f"`{table.record_key}`").alias("_old_key"), _log().alias("_moved_log")
-    )
+    old = [F.col(f"`{table.record_key}`").alias("_old_key"), _log().alias("_moved_log")]
+    deleted = changes.where("__op = 'd'").select(*old)
+    if gone is not None:
+        deleted = deleted.unionByName(gone.select(*old)).distinct()
     return deleted.join(F.broadcast(created), "_moved_log").drop("_moved_log")
 
 
@@ -412,6 +422,11 @@ def with_line(changes: DataFrame, origins: DataFrame) -> DataFrame:
 
 def _number(name: str, width: int) -> Expression:
     return F.lpad(F.lower(F.hex(F.coalesce(F.col(name).cast("bigint"), F.lit(0)))), width, "0")
+
+
+def _offset(position: Expression) -> Expression:
+    """The offset in a position's place of delivery: first of the file, then within it."""
+    return F.substring(F.substring_index(position, "/", -1), 6, 29)
 
 
 def _log() -> Expression:

@@ -26,7 +26,7 @@ from rich.table import Table as Grid
 
 from ingest import datasets, quarantine
 from ingest.declaration import Source, Table, load_source, load_sources
-from ingest.errors import LakeError
+from ingest.errors import DeclarationError, LakeError
 from ingest.plan import renames
 from ingest.project import Project
 from ingest.reconcile import KINDS, Reconciled
@@ -35,6 +35,8 @@ from ingest.runner import STAGES, Landed, PendingPlan, land, pending_plan, repla
 from ingest.session import first_line, open_session
 from ingest.silver import Counts, SilverTable
 from ingest.sources.files import FilesPosition, TopicFolder
+from ingest.transactions import is_consistent, newest_cut
+from ingest.transactions import release as release_transaction
 from ingest.upkeep import purge, set_position
 
 app = typer.Typer(
@@ -160,7 +162,7 @@ def ingest(
     """Land what is new in a source, once. Exit code 0 only when every table is well."""
     with told_plainly(debug):
         project = Project.load(project_dir, profiles_dir, target)
-        chosen = load_source(project, source).choose(_names(tables))
+        chosen = load_source(project, source).landed_together(_names(tables))
         results = land_with_progress(project, chosen, workers=workers)
     if as_json:
         print(json.dumps([_landed_json(landed) for landed in results], indent=2))
@@ -172,6 +174,9 @@ def ingest(
         _tell_error(landed.error.message)
     if any(landed.counts.quarantined for landed in results):
         err.print(f"[yellow]quarantined events: see[/] lake quarantine ls {source}")
+    for landed in results:
+        if landed.waiting:
+            err.print(f"{landed.waiting:,} events of {landed.table.name} wait: {escape(landed.waits_for)}")
     if failed:
         raise typer.Exit(1)
 
@@ -561,6 +566,40 @@ def position_to(
             out.print(f"{table.name}: goes on from {to.value}, {waiting} files wait")
 
 
+@app.command("cut")
+def show_cut(
+    source: SourceName,
+    release: Annotated[
+        Optional[str], typer.Option("--release", metavar="ID", help="Let a transaction pass whose events are lost.")
+    ] = None,
+    as_json: AsJson = False,
+    project_dir: ProjectDir = None,
+    profiles_dir: ProfilesDir = None,
+    target: Target = None,
+    debug: Debug = False,
+) -> None:
+    """Show the newest cut of a source that is consistent by transaction: an instant of each table to read it at."""
+    with told_plainly(debug):
+        project = Project.load(project_dir, profiles_dir, target)
+        declared = load_source(project, source)
+        if not is_consistent(declared.tables):
+            raise DeclarationError(
+                "its tables are landed one by one",
+                where=f"{declared.file}: {source}",
+                expected="config.meta.ingest.consistent: transaction",
+            )
+        spark = open_session(project)
+        if release:
+            release_transaction(spark, declared.tables[0], release)
+            err.print(f"transaction {escape(release)} passes with the next run")
+        relations = {table.name: table.relation for table in declared.tables}
+        rows = [
+            {"table": name, "instant": instant, "read": f"{relations[name]} timestamp as of '{instant}'"}
+            for name, instant in sorted(newest_cut(spark, declared.schema).items())
+        ]
+    _show_rows(rows, ("table", "instant", "read"), as_json, nothing="no cut yet: every table must have been landed")
+
+
 def _quarantine(project_dir: Path | None, profiles_dir: Path | None, target: str | None, source: str) -> Any:
     project = Project.load(project_dir, profiles_dir, target)
     declared: Source = load_source(project, source)
@@ -631,6 +670,8 @@ def _landed_json(landed: Landed) -> dict[str, Any]:
         "table": landed.table.name,
         "files": landed.files,
         **asdict(landed.counts),
+        "waiting": landed.waiting,
+        "waits_for": landed.waits_for or None,
         "seconds": round(landed.seconds, 3),
         "error": landed.error.message if landed.error else None,
     }

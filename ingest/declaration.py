@@ -108,6 +108,8 @@ class IngestOptions(BaseModel):
     schema_policy: SchemaPolicy = SchemaPolicy()
     buckets: int | None = Field(default=None, ge=1, le=4096)
     database: Database | None = None
+    consistent: Literal["table", "transaction"] = "table"
+    transaction_topic: str | None = Field(default=None, min_length=1)
 
     @model_validator(mode="after")
     def _consistent(self) -> IngestOptions:
@@ -120,6 +122,10 @@ class IngestOptions(BaseModel):
             )
         if self.schema_file is not None and self.format == "json":
             raise ValueError("schema_file is an Avro schema, and format is json")
+        if self.consistent == "transaction" and self.connector in (None, "dynamodb"):
+            raise ValueError(f"consistent is 'transaction' and connector is {self.connector}: it has no transactions")
+        if self.transaction_topic is not None and self.consistent == "table":
+            raise ValueError("transaction_topic is read only where consistent is 'transaction'")
         return self
 
 
@@ -178,6 +184,11 @@ class Table:
         return tuple(declared.split(".") if declared else self.options.topic.split(".")[-2:])
 
     @property
+    def transaction_topic(self) -> str:
+        """Where Debezium writes the source's transactions: as declared, or `<topic.prefix>.transaction`."""
+        return self.options.transaction_topic or f"{self.options.topic.split('.')[0]}.transaction"
+
+    @property
     def record_key(self) -> str:
         """The column that is Hudi's record key.
 
@@ -224,6 +235,24 @@ class Source:
             )
         return tuple(table for table in self.tables if not names or table.name in names)
 
+    def landed_together(self, names: list[str] | None) -> tuple[Table, ...]:
+        """As `choose`, but not a part of a source whose transactions are kept whole.
+
+        Raises
+        ------
+        DeclarationError
+            A name that is not declared, or tables chosen of a source that is landed as one.
+        """
+        chosen = self.choose(names)
+        if len(chosen) < len(self.tables) and chosen[0].options.consistent == "transaction":
+            raise DeclarationError(
+                f"{', '.join(table.name for table in chosen)} alone cannot be landed",
+                where=f"{self.file}: {self.name}",
+                expected="all tables: the source is consistent by transaction",
+                action="run without --tables",
+            )
+        return chosen
+
 
 def load_sources(project: Project) -> dict[str, Source]:
     """Every source of the project that has a `config.meta.ingest`, by name.
@@ -257,6 +286,7 @@ def load_sources(project: Project) -> dict[str, Source]:
         for table in declared:
             if [other.name for other in declared].count(table.name) > 1:
                 raise DeclarationError(f"table '{table.name}' is declared twice", where=table.where, expected="once")
+        _require_one_consistency(declared, where=f"{shown}: {name}")
         sources[name] = Source(
             name=name,
             schema=_identifier(schema, where=f"{shown}: {name}.schema"),
@@ -379,6 +409,22 @@ def _table(project: Project, file: Path, source: str, schema: str, defaults: Yam
         if options.database
         else None,
     )
+
+
+def _require_one_consistency(tables: tuple[Table, ...], *, where: str) -> None:
+    """A transaction is whole over all tables of its source, or over none."""
+    said = {
+        (table.options.consistent, table.transaction_topic if table.options.consistent == "transaction" else None)
+        for table in tables
+    }
+    if len(said) > 1:
+        told = ", ".join(f"{kind} ({topic})" if topic else kind for kind, topic in sorted(said, key=str))
+        raise DeclarationError(
+            f"its tables are consistent by {told}",
+            where=f"{where}: config.meta.ingest.consistent",
+            expected="one for all tables of a source: declare it on the source",
+            action="tables of another connector belong to a source of their own",
+        )
 
 
 def _column(raw: Yaml, *, where: str) -> Column:

@@ -6,27 +6,19 @@ crash writes the same rows again.
 
 from __future__ import annotations
 
-import threading
-from collections import defaultdict
-
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest.declaration import Source, Table
-from ingest.silver import SMALL_COMMITS, write_error
+from ingest.ledger import Ledger
 
-TABLE = "_quarantine"
 # The columns of decoded changes that the quarantine keeps.
 TAKES = ("_file", "_partition", "_start_offset", "_order", "_problem", "_raw", "_form")
-# The tables of a source are landed side by side; their quarantine is one Hudi table with one writer at a time.
-_writing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
 
-def relation(schema: str) -> str:
-    """The quoted name of a source's quarantine."""
-    return f"`{schema}`.`{TABLE}`"
+def of(schema: str) -> Ledger:
+    """The quarantine of the source with that schema."""
+    return Ledger(schema, "_quarantine", key="quarantine_id", ordering="quarantined_at")
 
 
 def put(spark: SparkSession, table: Table, changes: DataFrame) -> None:
@@ -56,16 +48,13 @@ def put(spark: SparkSession, table: Table, changes: DataFrame) -> None:
         F.col("_form").cast("string").alias("form"),
         F.current_timestamp().alias("quarantined_at"),
     )
-    with _writing[table.schema]:
-        _write(spark, table, rows, "upsert")
+    of(table.schema).write(spark, rows, "upsert")
 
 
 def waiting(spark: SparkSession, table: Table) -> DataFrame | None:
     """The quarantined events of a table; None where the source never had any."""
-    if not spark.catalog.tableExists(relation(table.schema)):
-        return None
-    spark.catalog.refreshTable(relation(table.schema))
-    return spark.table(relation(table.schema)).where(F.col("source_table") == table.name).select(*_COLUMNS)
+    every = of(table.schema).read(spark)
+    return None if every is None else every.where(F.col("source_table") == table.name)
 
 
 def settle(spark: SparkSession, table: Table, replayed: DataFrame) -> None:
@@ -81,53 +70,16 @@ def settle(spark: SparkSession, table: Table, replayed: DataFrame) -> None:
     WriteError
         The quarantine could not be written: the events are still in it, and may be replayed again without harm.
     """
-    with _writing[table.schema]:
-        spark.catalog.refreshTable(relation(table.schema))
-        same = ["quarantine_id", "quarantined_at"]
-        done = spark.table(relation(table.schema)).join(replayed.select(*same), same, "left_semi")
-        _write(spark, table, done.select(*_COLUMNS), "delete")
+    ledger = of(table.schema)
+    with ledger.writing:
+        every = ledger.read(spark)
+        assert every is not None
+        ledger.write(spark, every.join(replayed.select(*_SAME), [*_SAME], "left_semi").select(*every.columns), "delete")
 
 
 def events(spark: SparkSession, source: Source) -> DataFrame | None:
     """The quarantine of a source; None where nothing was ever quarantined."""
-    if not spark.catalog.tableExists(relation(source.schema)):
-        return None
-    hudi = [name for name in spark.table(relation(source.schema)).columns if name.startswith("_hoodie")]
-    return spark.table(relation(source.schema)).drop(*hudi)
+    return of(source.schema).read(spark)
 
 
-def _write(spark: SparkSession, table: Table, rows: DataFrame, operation: str) -> None:
-    try:
-        location = f"{spark.catalog.getDatabase(table.schema).locationUri}/{TABLE}"
-        options = {**_OPTIONS, "hoodie.database.name": table.schema, "hoodie.datasource.write.operation": operation}
-        rows.write.format("hudi").options(**options).mode("append").save(location)
-        spark.sql(f"create table if not exists {relation(table.schema)} using hudi location '{location}'")
-        spark.catalog.refreshTable(relation(table.schema))
-    except (PySparkException, Py4JJavaError) as error:
-        raise write_error(error, where=relation(table.schema)) from error
-
-
-_COLUMNS = (
-    "quarantine_id",
-    "source_table",
-    "topic",
-    "file",
-    "partition",
-    "start_offset",
-    "line",
-    "reason",
-    "raw",
-    "form",
-    "quarantined_at",
-)
-_OPTIONS = {
-    "hoodie.table.name": TABLE,
-    "hoodie.datasource.write.recordkey.field": "quarantine_id",
-    "hoodie.datasource.write.partitionpath.field": "",
-    "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
-    "hoodie.table.ordering.fields": "quarantined_at",
-    "hoodie.write.auto.upgrade": "false",
-    "hoodie.index.type": "BUCKET",
-    "hoodie.bucket.index.num.buckets": "1",
-    **SMALL_COMMITS,
-}
+_SAME = ("quarantine_id", "quarantined_at")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
+from urllib.parse import unquote
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
@@ -23,6 +24,7 @@ from ingest.plan import Plan, Reading, plan
 from ingest.session import first_line
 from ingest.silver import Counts, SilverTable, State
 from ingest.sources.files import EventFile, FilesPosition, TopicFolder
+from ingest.transactions import Gate, is_consistent, make_cut, open_gate, topic_table
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +41,10 @@ class Landed:
     ----------
     counts:
         Of this run; all zero where there was nothing new.
+    waiting:
+        Events that were read, but wait for the rest of their transaction: they are not counted yet.
+    waits_for:
+        What they wait for.
     error:
         Why the table failed, or is not whole; None where it is well.
     """
@@ -47,6 +53,8 @@ class Landed:
     counts: Counts = field(default_factory=Counts)
     files: int = 0
     seconds: float = 0.0
+    waiting: int = 0
+    waits_for: str = ""
     error: LakeError | None = None
 
 
@@ -54,6 +62,8 @@ def land(
     spark: SparkSession, tables: Sequence[Table], *, workers: int = 4, progress: Progress | None = None
 ) -> list[Landed]:
     """Lands what is pending of each table, in the order of `tables`. One table's failure does not touch the others.
+
+    The tables of a source that is consistent by transaction are landed together, and must all be there.
 
     Parameters
     ----------
@@ -63,19 +73,27 @@ def land(
         Called with table, stage (one of `STAGES`) and a detail whenever a table goes on.
     """
     told: Progress = progress or (lambda table, stage, detail: None)
-    results: dict[str, Landed] = {}
     with ThreadPoolExecutor(max_workers=max(1, min(workers, len(tables))), thread_name_prefix="land") as pool:
-        futures = {pool.submit(_land_guarded, spark, table, told): table for table in tables}
-        for future in as_completed(futures):
-            results[futures[future].name] = future.result()
-    return [results[table.name] for table in tables]
+        if not is_consistent(tables):
+            return list(pool.map(lambda table: _guarded(spark, table, told, land_table), tables))
+        gate, error = _open_gate(spark, tables, pool)
+        if gate is None:
+            return [Landed(table, error=error) for table in tables]
+        opened = partial(land_table, gate=gate)
+        results = list(pool.map(lambda table: _guarded(spark, table, told, opened), tables))
+    if not any(landed.error for landed in results):
+        make_cut(spark, tables)
+    return results
 
 
-def _land_guarded(spark: SparkSession, table: Table, progress: Progress) -> Landed:
+_Step = Callable[[SparkSession, Table, Progress], Landed]
+
+
+def _guarded(spark: SparkSession, table: Table, progress: Progress, step: _Step) -> Landed:
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", table.name)
     started = time.monotonic()
     try:
-        landed = land_table(spark, table, progress)
+        landed = step(spark, table, progress)
     except LakeError as error:
         landed = Landed(table, error=error)
     except (PySparkException, Py4JError) as error:
@@ -85,8 +103,88 @@ def _land_guarded(spark: SparkSession, table: Table, progress: Progress) -> Land
     return replace(landed, seconds=time.monotonic() - started)
 
 
-def land_table(spark: SparkSession, table: Table, progress: Progress = lambda table, stage, detail: None) -> Landed:
+def _open_gate(
+    spark: SparkSession, tables: Sequence[Table], pool: ThreadPoolExecutor
+) -> tuple[Gate | None, LakeError | None]:
+    """Which of the events that wait may be landed; or why none may, which is said of every table."""
+    transactions = topic_table(tables[0])
+    landed = _guarded(spark, transactions, lambda table, stage, detail: None, land_table)
+    if landed.error:
+        return None, landed.error
+    try:
+        places = dict(pool.map(partial(_waiting_places, spark), tables))
+        return open_gate(spark, tables, {name: rows for name, rows in places.items() if rows is not None}), None
+    except LakeError as error:
+        return None, error
+    except (PySparkException, Py4JError) as error:
+        log.debug("source %s failed", tables[0].source, exc_info=error)
+        return None, _unexpected(transactions, error)
+
+
+def _waiting_places(spark: SparkSession, table: Table) -> tuple[str, DataFrame | None]:
+    """The transactions of a table's pending events (see `open_gate`); None where they cannot be read.
+
+    Landing the table says why. What cannot be read has not come: the transactions it belongs to wait.
+    """
+    try:
+        pending = _Pending.of(spark, table)
+        read = read_files(spark, pending.known, pending.files)
+        try:
+            return table.name, _places(pending, read)
+        except Py4JJavaError:
+            broken = {item.file for item in unreadable_avro(spark, read.files)}
+            rest = [file for file in read.files if file not in broken]
+            return table.name, _places(pending, read_files(spark, pending.known, rest))
+    except (LakeError, Py4JJavaError) as error:
+        log.debug("table %s cannot be read", table.name, exc_info=error)
+        return table.name, None
+
+
+def _places(pending: _Pending, read: Read) -> DataFrame | None:
+    if not read.parts:
+        return None
+    planned, readings = _planned(pending.silver, pending.state, read.parts)
+    changes = _decoded(planned.table, read.parts, readings).where("__transaction_id is not null")
+    return changes.select("__transaction_id", "__transaction_total_order").distinct().localCheckpoint()
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """What a table's next run begins with: silver and its state, the files there are and those that wait."""
+
+    silver: SilverTable
+    state: State | None
+    root: str
+    listed: Sequence[EventFile]
+    position: FilesPosition
+    files: Sequence[EventFile]
+
+    @classmethod
+    def of(cls, spark: SparkSession, table: Table) -> _Pending:
+        silver = SilverTable.of(spark, table)
+        state = silver.state()
+        root, listed = TopicFolder.of(table).listing(spark)
+        position = FilesPosition.from_text(state.position, root) if state else FilesPosition()
+        return cls(silver, state, root, listed, position, position.pending(listed))
+
+    @property
+    def known(self) -> Table:
+        """The table with the columns that are known before its events are looked at."""
+        return _planned(self.silver, self.state)[0].table
+
+
+def land_table(
+    spark: SparkSession,
+    table: Table,
+    progress: Progress = lambda table, stage, detail: None,
+    gate: Gate | None = None,
+) -> Landed:
     """Lands what is pending of one table: reads, orders, deduplicates and commits it with its position and counts.
+
+    Parameters
+    ----------
+    gate:
+        Which events may be landed now; None where all may.
 
     Raises
     ------
@@ -94,33 +192,39 @@ def land_table(spark: SparkSession, table: Table, progress: Progress = lambda ta
         The input cannot be read or the lake cannot be written; nothing of the batch is visible then.
     """
     progress(table.name, "list", "")
-    silver = SilverTable.of(spark, table)
-    state = silver.state()
-    root, listed = TopicFolder.of(table).listing(spark)
-    position = FilesPosition.from_text(state.position, root) if state else FilesPosition()
-    pending = position.pending(listed)
-    if not pending:
+    pending = _Pending.of(spark, table)
+    silver, state = pending.silver, pending.state
+    if not pending.files:
         if state:
             conforming, _ = _planned(silver, state)
             if conforming.column_types != {c.name: c.data_type.simpleString() for c in silver.held(state)}:
                 conforming.conform(state)
             conforming.register()
         return Landed(table)
-    progress(table.name, "land", f"{len(pending)} files")
-    known, _ = _planned(silver, state)
-    read = read_files(spark, known.table, pending)
+    progress(table.name, "land", f"{len(pending.files)} files")
+    known = pending.known
+    read = read_files(spark, known, pending.files)
 
-    def landed(whole: Read) -> Counts:
+    def landed_of(whole: Read) -> Landed:
         if not whole.parts:
-            return Counts()
+            return Landed(table)
         planned, readings = _planned(silver, state, whole.parts)
         changes = _decoded(planned.table, whole.parts, readings)
-        done = batch.apply(planned, state, changes, position.advanced(listed, whole.files).to_text(root))
+        waiting: dict[EventFile, int] = {}
+        if gate is not None:
+            marked = gate.marked(changes)
+            waiting = _waiting_of(marked, whole.files)
+            changes = marked.where("not _waits").drop("_waits")
+            if set(whole.files) <= waiting.keys() and (waiting == pending.position.partly or changes.isEmpty()):
+                return Landed(table, waiting=sum(waiting.values()), waits_for=gate.waits_for)
+        position = pending.position.advanced(pending.listed, whole.files, waiting)
+        counts = batch.apply(planned, state, changes, position.to_text(pending.root))
         planned.register()
-        return done
+        landed = Landed(table, counts, len(whole.files), waiting=sum(waiting.values()))
+        return replace(landed, waits_for=gate.waits_for) if gate is not None and waiting else landed
 
     try:
-        counts = landed(read)
+        done = landed_of(read)
     except Py4JJavaError as error:
         # Only reading a file to its end shows that a block within it is broken.
         broken = unreadable_avro(spark, read.files)
@@ -132,11 +236,17 @@ def land_table(spark: SparkSession, table: Table, progress: Progress = lambda ta
                 action="mend or remove the file that is named; nothing of this batch was landed",
             ) from error
         left_out = {item.file for item in broken}
-        rest = read_files(spark, known.table, [file for file in read.files if file not in left_out])
+        rest = read_files(spark, known, [file for file in read.files if file not in left_out])
         read = replace(rest, held_back=(*read.held_back, *broken))
-        counts = landed(read)
-    incomplete = _held_back(table, read.held_back) if read.held_back else None
-    return Landed(table, counts, len(read.files), error=incomplete)
+        done = landed_of(read)
+    return replace(done, error=_held_back(table, read.held_back)) if read.held_back else done
+
+
+def _waiting_of(marked: DataFrame, files: Sequence[EventFile]) -> dict[EventFile, int]:
+    """How many events of each file wait for their transaction, of the files where some do."""
+    by_path = {unquote(file.path): file for file in files}
+    rows = marked.where("_waits").groupBy("_file").agg(F.count("*").alias("events")).collect()
+    return {by_path[unquote(row["_file"])]: row["events"] for row in rows}
 
 
 def _planned(

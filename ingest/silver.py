@@ -10,6 +10,7 @@ import json
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import takewhile
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -19,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ingest.declaration import RESERVED, Column, Table, parse_data_type
-from ingest.decode.columns import silver_columns
+from ingest.decode.columns import metadata_columns, silver_columns
 from ingest.errors import LakeError, WriteError
 from ingest.session import first_line
 
@@ -29,6 +30,12 @@ SMALL_COMMITS = {
     "hoodie.metadata.enable": "false",
     "hoodie.embed.timeline.server": "false",
     "hoodie.write.markers.type": "DIRECT",
+}
+# Readers of a cut travel back to it: its files must outlast the commits that may follow (see ingest.transactions).
+KEEPS_CUTS = {
+    "hoodie.clean.commits.retained": "20",
+    "hoodie.keep.min.commits": "30",
+    "hoodie.keep.max.commits": "40",
 }
 _making_schemas = threading.Lock()
 # One bucket holds about this many rows of the first batch: small enough to be written again in well under a second
@@ -199,11 +206,18 @@ class SilverTable:
             action="move the table away to land it anew, or declare another location",
         )
 
+    def commits_after(self, instant: str) -> int:
+        """How many commits the table has made after that one."""
+        return sum(1 for _ in takewhile(lambda commit: commit[1] > instant, self._instants()))
+
     def read(self) -> DataFrame:
         """The table's rows, tombstones included, with Hudi's columns and those of its next commit."""
-        stored = self._stored()
+        return self._conformed(self._stored())
+
+    def _conformed(self, stored: DataFrame) -> DataFrame:
         types = {column.name: column.dataType for column in stored.schema}
         wanted = {column.name: column.data_type for column in self.table.columns}
+        wanted |= {column.name: column.data_type for column in metadata_columns(self.table)}
         changed = {
             name: (F.col(f"`{name}`") if name in types else F.lit(None)).cast(data_type)
             for name, data_type in wanted.items()
@@ -211,8 +225,18 @@ class SilverTable:
         }
         return stored.withColumns(changed) if changed else stored
 
-    def _stored(self) -> DataFrame:
-        return self.spark.read.format("hudi").load(self.path)
+    def before(self, commit_time: str) -> DataFrame:
+        """The rows as they were before that commit, which `_hoodie_commit_time` of its rows names.
+
+        Hudi keeps the files of the last commits only: where they are gone, so are the rows.
+        """
+        earlier = (completed for requested, completed in self._instants() if requested < commit_time)
+        stored = self._stored(next(earlier, "00000000000000000"))
+        return self._conformed(stored)
+
+    def _stored(self, at: str | None = None) -> DataFrame:
+        travel = {} if at is None else {"as.of.instant": at}
+        return self.spark.read.format("hudi").options(**travel).load(self.path)
 
     def held(self, state: State) -> tuple[Column, ...]:
         """The columns of the source that the table has, in order, whether they are declared or not."""
@@ -329,6 +353,8 @@ class SilverTable:
             "hoodie.compact.inline": "true" if options.table_type == "mor" else "false",
             "hoodie.compact.inline.max.delta.commits": "10",
         }
+        if options.consistent == "transaction":
+            common |= KEEPS_CUTS
         if options.partition_by:
             return {
                 **common,
@@ -360,6 +386,15 @@ class SilverTable:
 
     def _commits(self) -> Iterator[tuple[Any, str]]:
         """Metadata and instant of each completed commit, newest first."""
+        for timeline, instant in self._completed():
+            yield timeline.readCommitMetadata(instant), _completion(instant)
+
+    def _instants(self) -> Iterator[tuple[str, str]]:
+        """When each completed commit was requested, and when it was completed, newest first."""
+        for _, instant in self._completed():
+            yield str(instant.requestedTime()), _completion(instant)
+
+    def _completed(self) -> Iterator[tuple[Any, Any]]:
         hudi = self._jvm.org.apache.hudi
         client = (
             hudi.common.table.HoodieTableMetaClient.builder()
@@ -375,11 +410,15 @@ class SilverTable:
         yield from _newest_first(archived.getCommitsTimeline().filterCompletedInstants())
 
 
-def _newest_first(timeline: Any) -> Iterator[tuple[Any, str]]:
+def _newest_first(timeline: Any) -> Iterator[tuple[Any, Any]]:
     instants = timeline.getReverseOrderedInstants().iterator()
     while instants.hasNext():
-        instant = instants.next()
-        yield timeline.readCommitMetadata(instant), str(instant.getCompletionTime() or instant.requestedTime())
+        yield timeline, instants.next()
+
+
+def _completion(instant: Any) -> str:
+    """The instant that time travel takes: of completion, where the table's version records it."""
+    return str(instant.getCompletionTime() or instant.requestedTime())
 
 
 def write_error(error: Exception, *, where: str) -> LakeError:

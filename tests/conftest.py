@@ -31,6 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Registers the marks of this project."""
     config.addinivalue_line("markers", "spark: needs a Spark session")
     config.addinivalue_line("markers", "real: needs real database servers (make test-real)")
+    config.addinivalue_line("markers", "kill: kills processes, and fills disks (make test-kills)")
     config.addinivalue_line("markers", "long: many random cases or crashes (make test-long)")
 
 

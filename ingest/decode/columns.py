@@ -71,6 +71,11 @@ POSITION_COLUMNS: Mapping[Connector, tuple[MetadataColumn, ...]] = {
     # A DynamoDB stream record's SequenceNumber: up to 40 digits.
     "dynamodb": (MetadataColumn("__sequence_number", T.StringType(), ("source", "sequence_number")),),
 }
+# Which transaction an event belongs to (provide.transaction.metadata), and its place within it.
+TRANSACTION_COLUMNS = (
+    MetadataColumn("__transaction_id", T.StringType(), ("transaction", "id")),
+    MetadataColumn("__transaction_total_order", T.LongType(), ("transaction", "total_order")),
+)
 # What an integer means where a date or timestamp is declared and neither the file's schema nor the declaration says:
 # Debezium's time.precision.mode=adaptive for the usual column types (PostgreSQL timestamp(6), MariaDB datetime,
 # SQL Server datetime).
@@ -94,7 +99,8 @@ ORIGIN = ("_partition", "_start_offset", "_order", "_file")
 def metadata_columns(table: Table) -> tuple[MetadataColumn, ...]:
     """The metadata columns that silver keeps for a table, without those ingest adds itself."""
     connector = table.options.connector
-    return _COMMON + (POSITION_COLUMNS[connector] if connector else ())
+    within = TRANSACTION_COLUMNS if table.options.consistent == "transaction" else ()
+    return _COMMON + (POSITION_COLUMNS[connector] if connector else ()) + within
 
 
 def silver_columns(table: Table) -> list[str]:

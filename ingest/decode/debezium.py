@@ -252,13 +252,14 @@ def _decode_enveloped(bodies: DataFrame, table: Table, seen: _Seen, reading: Rea
     columns = [column.name for column in table.columns]
     metadata = metadata_columns(table)
     row = _text_struct(columns)
-    source = _text_struct([column.envelope[1] for column in metadata if column.envelope[0] == "source"])
+    blocks = dict.fromkeys(column.envelope[0] for column in metadata if len(column.envelope) > 1)
     envelope = [
         T.StructField("before", row),
         T.StructField("after", row),
-        T.StructField("source", source),
+        *(T.StructField(block, _text_struct([c.envelope[1] for c in metadata if c.envelope[0] == block]))
+          for block in blocks),
         T.StructField("op", T.StringType()),
-    ]
+    ]  # fmt: skip
     op = F.col("_event.op")
     parsed = _parsed(bodies, envelope).withColumn(
         "_row", F.when(op == "d", F.col("_event.before")).otherwise(F.col("_event.after"))
@@ -298,7 +299,7 @@ def _typed_json(
         for column in table.columns
     }
     ignored = json.isNull() | json.isin("", "null")
-    if seen.control:
+    if seen.control and not _wants_control(table):
         ignored = ignored | (op.isNull() & _is_control(json))
     malformed = F.col("_event._corrupt").isNotNull() | ~json.startswith("{")
     if seen.nested:
@@ -362,9 +363,10 @@ def decode_rows(
     def metadata_field(column: MetadataColumn) -> Field:
         if not is_envelope:
             return _first_of(event, column.names, "event")
-        if column.envelope[0] == "source":
-            return _first_of(_struct(event, "source"), (column.envelope[1],), "event.source")
-        return _first_of(event, column.envelope, "event")
+        block, *inner = column.envelope
+        if inner and isinstance(_first_of(event, (block,), "event").data_type, T.StructType):
+            return _first_of(_struct(event, block), tuple(inner), f"event.{block}")
+        return Field(F.lit(None), T.NullType()) if inner else _first_of(event, (block,), "event")
 
     fields = {}
     for declared in table.columns:
@@ -386,7 +388,7 @@ def decode_rows(
         table,
         fields,
         raw=F.col("_value") if "_value" in rows.columns else F.to_json("event", EVENT_AS_JSON).cast("binary"),
-        ignored=F.lit(is_control_schema(names)),
+        ignored=F.lit(is_control_schema(names) and not _wants_control(table)),
         problem=F.coalesce(*checks, F.lit(None).cast("string")) if checks else F.lit(None).cast("string"),
         form=dumps({"type": event.jsonValue(), "semantic_types": dict(semantic_types)}),
         absent={name: is_update for name in (column.name for column in table.columns)
@@ -426,6 +428,11 @@ def is_control_schema(names: set[str]) -> bool:
     Source: Debezium's documentation of the heartbeat, transaction metadata and schema change topics.
     """
     return names == {"ts_ms"} or {"status", "id", "event_count"} <= names or {"ddl", "tableChanges"} <= names
+
+
+def _wants_control(table: Table) -> bool:
+    """Whether the table's columns are those of a control event: then it is no control event to the table."""
+    return is_control_schema({column.name for column in table.columns})
 
 
 def _is_control(json: Expression) -> Expression:
@@ -505,6 +512,7 @@ def _typed(
         _op_problem(),
         *(F.when(~rowless, problem) for problem in _key_problems(table)),
         _position_problem(table),
+        *([_transaction_problem()] if table.options.consistent == "transaction" else []),
         *checks,
     )
     problem_found = F.when(~is_empty, found)
@@ -615,6 +623,16 @@ def _position_problem(table: Table) -> Expression:
         streamed = ~F.coalesce(F.col("__op"), F.lit("u")).isin("r", "m")
     absent = reduce(lambda left, right: left | right, [F.col(f"`{name}`").isNull() for name in names])
     return F.when(absent & streamed, F.lit(told))
+
+
+def _transaction_problem() -> Expression:
+    """A streamed change that does not say its transaction cannot be kept with the rest of it."""
+    absent = F.col("__transaction_id").isNull() | F.col("__transaction_total_order").isNull()
+    told = "no transaction: the connector must have provide.transaction.metadata, and its add.fields must hold"
+    return F.when(
+        absent & ~F.coalesce(F.col("__op"), F.lit("u")).isin("r", "m"),
+        F.lit(f"{told} transaction.id and transaction.total_order"),
+    )
 
 
 def _text_struct(names: list[str]) -> T.StructType:

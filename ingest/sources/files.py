@@ -6,7 +6,7 @@ import base64
 import json
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -71,29 +71,44 @@ class FilesPosition:
     Kept whole, not as a watermark: sinks that write several folders or partitions at once finish files in any order,
     and a name or time older than the newest does not show that a file was seen. Files that are gone from the source
     are dropped from the position, so its size is bounded by the files that exist.
+
+    Attributes
+    ----------
+    files:
+        Those of which every event was landed.
+    partly:
+        Those of which some events wait for the rest of their transaction, with the number that waits. They stay
+        pending; what was landed of them is known when it is read again.
     """
 
     files: frozenset[EventFile] = field(default_factory=frozenset)
+    partly: Mapping[EventFile, int] = field(default_factory=dict)
 
     def pending(self, listed: Iterable[EventFile]) -> list[EventFile]:
         """The listed files that hold events and are not part of this position, in order of partition and offset."""
         found = (file for file in listed if file.encoding is not None and file not in self.files)
         return sorted(found, key=lambda file: (file.partition, file.start_offset, file.path))
 
-    def advanced(self, listed: Iterable[EventFile], landed: Iterable[EventFile]) -> FilesPosition:
-        """The position after `landed`, without the files that are no longer listed."""
-        return FilesPosition((self.files & frozenset(listed)) | frozenset(landed))
+    def advanced(
+        self, listed: Iterable[EventFile], landed: Iterable[EventFile], waiting: Mapping[EventFile, int] | None = None
+    ) -> FilesPosition:
+        """The position after `landed`, of which `waiting` were landed in part, without files no longer listed."""
+        partly = dict(waiting or {})
+        return FilesPosition((self.files & frozenset(listed)) | (frozenset(landed) - partly.keys()), partly)
 
     def to_text(self, root: str) -> str:
         """The position as text for a commit's metadata; paths are kept relative to `root`."""
-        rows = sorted((file.path.removeprefix(root), file.size, file.modified_ms) for file in self.files)
+        every = [*((file, ()) for file in self.files), *((file, (waits,)) for file, waits in self.partly.items())]
+        rows = sorted((file.path.removeprefix(root), file.size, file.modified_ms, *more) for file, more in every)
         return base64.b64encode(zlib.compress(json.dumps(rows, separators=(",", ":")).encode(), 9)).decode()
 
     @classmethod
     def from_text(cls, text: str, root: str) -> FilesPosition:
         """The position that `to_text` wrote."""
         rows = json.loads(zlib.decompress(base64.b64decode(text)))
-        return cls(frozenset(EventFile(root + path, size, modified) for path, size, modified in rows))
+        files = {EventFile(root + path, size, modified): more for path, size, modified, *more in rows}
+        whole = frozenset(file for file, more in files.items() if not more)
+        return cls(whole, {file: more[0] for file, more in files.items() if more})
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 
 from ingest.silver import SilverTable, State
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.kill]
 
 TABLE = "item"
 LIMIT_S = 180
@@ -265,15 +265,25 @@ def _kill_at_random_moments(source: Source, kills: int) -> None:
             threading.Event().wait(source.rng.uniform(0.0, 6.0))
 
 
+def _killed_and_drained(source: Source, spark: SparkSession, *, rounds: int, kills: int) -> None:
+    for _ in range(rounds):
+        _kill_at_random_moments(source, kills)
+        ended = source.lake("ingest", "shop")
+        assert ended.returncode == 0, ended.stderr
+        source.require_equal(spark)
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("table_type", ["mor", "cow"])
+def test_ten_kills_at_random_moments(table_type: str, spark: SparkSession, tmp_path: Path) -> None:
+    _killed_and_drained(a_source(tmp_path, table_type, "ten moments"), spark, rounds=2, kills=5)
+
+
 @pytest.mark.long
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("table_type", ["mor", "cow"])
 def test_a_hundred_kills_at_random_moments(table_type: str, spark: SparkSession, tmp_path: Path) -> None:
-    source = a_source(tmp_path, table_type, "random moments")
-    for _ in range(10):
-        _kill_at_random_moments(source, 10)
-        assert source.lake("ingest", "shop").returncode == 0
-        source.require_equal(spark)
+    _killed_and_drained(a_source(tmp_path, table_type, "random moments"), spark, rounds=10, kills=10)
 
 
 @contextmanager

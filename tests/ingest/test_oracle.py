@@ -18,7 +18,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from ingest.datasets import FORMS, Form, Summary, generate
+from ingest.datasets import Form, Summary, generate
 from ingest.declaration import Table
 
 pytestmark = pytest.mark.spark
@@ -44,14 +44,14 @@ MakeTickit = Callable[[str], DbtProject]
 
 @pytest.fixture
 def make_tickit(make_project: MakeProject) -> MakeTickit:
-    """The repository's own declaration of TICKIT, with one table type for all, in a project of the test's."""
+    """The repository's own declaration of TICKIT, of either table type in turn, in a project of the test's."""
 
-    def make(table_type: str) -> DbtProject:
+    def make(first_type: str) -> DbtProject:
         declared = yaml.safe_load(DECLARATION.read_text(encoding="utf-8"))
         (source,) = [entry for entry in declared["sources"] if entry["name"] == "tickit"]
-        for entry in (source, *source["tables"]):
+        for number, entry in enumerate(sorted(source["tables"], key=lambda entry: str(entry["name"]))):
             ingest = entry.setdefault("config", {}).setdefault("meta", {}).setdefault("ingest", {})
-            ingest["table_type"] = table_type
+            ingest["table_type"] = TABLE_TYPES[(number + TABLE_TYPES.index(first_type)) % 2]
         project = make_project(source, name="tickit")
         connections = {"tickit_cdc": {"type": "files", "path": str(project.bronze)}}
         (project.root / "connections.yml").write_text(yaml.safe_dump(connections), encoding="utf-8")
@@ -117,12 +117,13 @@ class Ops:
         return next((cls(entry.records, entry.files) for entry in summary.topics if entry.topic == topic), cls(0, 0))
 
 
-@pytest.mark.parametrize("table_type", TABLE_TYPES)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("form", "first_type"), [("avro", "cow"), ("avro", "mor"), ("json", "cow"), ("envelope", "mor")]
+)
 def test_snapshot_then_changes_give_the_source(
-    form: Form, table_type: str, make_tickit: MakeTickit, spark: SparkSession
+    form: Form, first_type: str, make_tickit: MakeTickit, spark: SparkSession
 ) -> None:
-    project = make_tickit(table_type)
+    project = make_tickit(first_type)
     data = project.root  # its bronze folder is the project's
     topics = {table.name: table.options.topic for table in project.source().choose(chosen(project, form))}
 
@@ -186,12 +187,12 @@ def test_everything_in_one_go_gives_the_source(make_tickit: MakeTickit, spark: S
     assert_equals_oracle(spark, project, project.root, "changes")
 
 
-@pytest.mark.parametrize(("form", "table_type"), [("avro", "mor"), ("json", "cow")])
+@pytest.mark.parametrize(("form", "first_type"), [("avro", "mor"), ("json", "cow")])
 def test_the_order_of_delivery_does_not_matter(
-    form: Form, table_type: str, make_tickit: MakeTickit, spark: SparkSession, tmp_path: Path
+    form: Form, first_type: str, make_tickit: MakeTickit, spark: SparkSession, tmp_path: Path
 ) -> None:
     """The files of the changes come one run each, the last of them first, and the snapshot after all of them."""
-    project = make_tickit(table_type)
+    project = make_tickit(first_type)
     made = tmp_path / "made"
     generate("tickit", made, scale=SCALE, seed=SEED, form=form, phase="all")
     tables = {name_in(project, topic): topic for topic in ONE_OF_EACH}

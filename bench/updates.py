@@ -1,0 +1,130 @@
+"""What the whole way of a batch of updates costs: decode, order, deduplicate and upsert, against appending the events.
+
+TICKIT's `sale` is landed; then an update of each of its rows comes at once. The limit is Spark reading the same files
+and appending them as plain Parquet: no types, no order, no keys, no table. Both sides run in one session, warmed up, in
+turns; the best of the rounds counts.
+
+    python bench/updates.py --form json
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import fastavro
+from pyspark.sql import SparkSession
+
+from ingest.datasets import generate
+from ingest.declaration import Table, load_source
+from ingest.project import FilesConnection, Project
+from ingest.runner import land
+from ingest.session import open_session
+from ingest.sources.files import TopicFolder
+
+TABLE = "sale"
+# How far an update lies behind the snapshot in its log: any LSN or binlog position is smaller.
+BEHIND = 10**10
+
+
+def main() -> None:
+    """Prints seconds of both sides and their ratio."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--form", default="json", choices=["avro", "json", "envelope"])
+    parser.add_argument("--rounds", type=int, default=4)
+    options = parser.parse_args()
+    home = Path(tempfile.mkdtemp(prefix="bench-"))
+    os.environ["LAKE_HOME"] = str(home)
+    try:
+        generate("tickit", home, scale=options.scale, form=options.form, phase="snapshot")
+        project = Project.load(Path(__file__).resolve().parent.parent)
+        spark = open_session(project)
+        (table,) = load_source(project, "tickit").choose([TABLE])
+        _landed(spark, table)
+        limits, ours = [], []
+        for number in range(1, options.rounds + 2):
+            connection = FilesConnection(type="files", path=str(home / f"updates{number}"))
+            updated = replace(table, connection=connection)
+            events = _write_updates(Path(table.connection.path), Path(connection.path), table.options.topic, number)
+            limits.append(_timed(_appended, spark, updated, home / "plain"))
+            ours.append(_timed(_landed, spark, updated))
+            kind = "warm-up" if number == 1 else f"round {number - 1}"
+            print(f"{kind}: {events:,} updates, appended {limits[-1]:.1f} s, landed {ours[-1]:.1f} s", flush=True)
+        limit, landed = min(limits[1:]), min(ours[1:])
+        print(
+            f"{TABLE}, scale {options.scale:g}, {options.form}: "
+            f"limit {limit:.1f} s, landed {landed:.1f} s, ratio {landed / limit:.2f}"
+        )
+        spark.stop()
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _write_updates(bronze: Path, out: Path, topic: str, number: int) -> int:
+    """An update of each row that the snapshot has, as files of the same form; how many."""
+    events = 0
+    for path in sorted((bronze / topic).rglob("*.*")):
+        to = out / path.relative_to(bronze)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".json":
+            text = _updated_text(path.read_text(encoding="utf-8"), number)
+            events += text.count("\n")
+            to.write_text(text, encoding="utf-8")
+        elif path.suffix == ".avro":
+            events += _update_avro(path, to, number)
+    return events
+
+
+def _updated_text(text: str, number: int) -> str:
+    text = text.replace('"__op":"r"', '"__op":"u"').replace('"op":"r"', '"op":"u"')
+    text = re.sub(r'("(?:__source_)?pos":)\d+', lambda found: f"{found[1]}{BEHIND * number}", text)
+    return re.sub(r'("(?:__)?lsn":)\d+', lambda found: f"{found[1]}{BEHIND * number}", text)
+
+
+def _update_avro(path: Path, to: Path, number: int) -> int:
+    with path.open("rb") as source:
+        reader = fastavro.reader(source)
+        records = list(reader)
+        schema = reader.writer_schema
+    for record in records:
+        assert isinstance(record, dict)
+        record["__op"] = "u"
+        for name in ("__lsn", "__source_pos"):
+            if name in record:
+                record[name] = BEHIND * number
+    with to.open("wb") as target:
+        fastavro.writer(target, schema, records, codec="snappy" if "snappy" in fastavro.write.BLOCK_WRITERS else "null")
+    return len(records)
+
+
+def _landed(spark: SparkSession, table: Table) -> None:
+    for landed in land(spark, [table]):
+        if landed.error:
+            raise landed.error
+        if landed.counts.read != landed.counts.applied:
+            raise SystemExit(f"not every event was applied: {landed.counts}")
+
+
+def _appended(spark: SparkSession, table: Table, out: Path) -> None:
+    _, files = TopicFolder.of(table).listing(spark)
+    events = [file for file in files if file.encoding]
+    kind = "avro" if events[0].encoding == "avro" else "json"
+    spark.read.format(kind).load([file.path for file in events]).write.mode("append").parquet(str(out))
+
+
+def _timed(work: Callable[..., None], *arguments: object) -> float:
+    started = time.monotonic()
+    work(*arguments)
+    return time.monotonic() - started
+
+
+if __name__ == "__main__":
+    main()
