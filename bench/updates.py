@@ -93,7 +93,7 @@ def _update_avro(path: Path, to: Path, number: int) -> int:
     with path.open("rb") as source:
         reader = fastavro.reader(source)
         records = list(reader)
-        schema = reader.writer_schema
+        schema, codec = reader.writer_schema, reader.codec
     for record in records:
         assert isinstance(record, dict)
         record["__op"] = "u"
@@ -101,7 +101,7 @@ def _update_avro(path: Path, to: Path, number: int) -> int:
             if name in record:
                 record[name] = BEHIND * number
     with to.open("wb") as target:
-        fastavro.writer(target, schema, records, codec="snappy" if "snappy" in fastavro.write.BLOCK_WRITERS else "null")
+        fastavro.writer(target, schema, records, codec=codec)
     return len(records)
 
 

@@ -31,7 +31,7 @@ from ingest.plan import renames
 from ingest.project import Project
 from ingest.reconcile import KINDS, Reconciled
 from ingest.reconcile import reconcile as reconcile_table
-from ingest.runner import STAGES, Landed, PendingPlan, land, pending_plan, replay
+from ingest.runner import STAGES, Landed, PendingPlan, failures, land, pending_plan, replay
 from ingest.session import first_line, open_session
 from ingest.silver import Counts, SilverTable
 from ingest.sources.files import FilesPosition, TopicFolder
@@ -316,7 +316,12 @@ def status(
         project = Project.load(project_dir, profiles_dir, target)
         sources = [load_source(project, source)] if source else list(load_sources(project).values())
         spark = open_session(project)
-        rows = [_status(spark, table) for found in sources for table in found.tables]
+        rows = [
+            _status(spark, table, failing.get(table.name))
+            for found in sources
+            for failing in [_failing(spark, found)]
+            for table in found.tables
+        ]
     if as_json:
         print(json.dumps(rows, indent=2))
     else:
@@ -623,7 +628,13 @@ def _show_rows(
     out.print(grid)
 
 
-def _status(spark: SparkSession, table: Table) -> dict[str, Any]:
+def _failing(spark: SparkSession, source: Source) -> dict[str, str]:
+    """Why the last run of some tables failed, by their names."""
+    known = failures(source.schema).read(spark)
+    return {} if known is None else {row["source_table"]: row["message"] for row in known.collect()}
+
+
+def _status(spark: SparkSession, table: Table, failed: str | None) -> dict[str, Any]:
     row: dict[str, Any] = {
         "source": table.source,
         "table": table.name,
@@ -656,6 +667,8 @@ def _status(spark: SparkSession, table: Table) -> dict[str, Any]:
                 "totals": asdict(state.totals),
                 "state": "behind" if row["waiting_files"] else "up to date",
             }
+        if failed:
+            row |= {"state": "failed", "error": failed}
     except LakeError as error:
         row |= {"state": "failed", "error": error.message}
     return row

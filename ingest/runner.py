@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial, reduce
 from urllib.parse import unquote
 
@@ -20,6 +21,7 @@ from ingest.declaration import Table
 from ingest.decode.debezium import Part, parts_again
 from ingest.decode.files import HeldBack, Read, read_files, unreadable_avro
 from ingest.errors import DeclarationError, InputError, LakeError
+from ingest.ledger import Ledger
 from ingest.plan import Plan, Reading, plan
 from ingest.session import first_line
 from ingest.silver import Counts, SilverTable, State
@@ -73,17 +75,44 @@ def land(
         Called with table, stage (one of `STAGES`) and a detail whenever a table goes on.
     """
     told: Progress = progress or (lambda table, stage, detail: None)
+    step: _Step = land_table
+    results: list[Landed] = []
     with ThreadPoolExecutor(max_workers=max(1, min(workers, len(tables))), thread_name_prefix="land") as pool:
-        if not is_consistent(tables):
-            return list(pool.map(lambda table: _guarded(spark, table, told, land_table), tables))
-        gate, error = _open_gate(spark, tables, pool)
-        if gate is None:
-            return [Landed(table, error=error) for table in tables]
-        opened = partial(land_table, gate=gate)
-        results = list(pool.map(lambda table: _guarded(spark, table, told, opened), tables))
-    if not any(landed.error for landed in results):
+        if is_consistent(tables):
+            gate, error = _open_gate(spark, tables, pool)
+            step = partial(land_table, gate=gate)
+            results = [] if gate else [Landed(table, error=error) for table in tables]
+        results = results or list(pool.map(lambda table: _guarded(spark, table, told, step), tables))
+    if is_consistent(tables) and not any(landed.error for landed in results):
         make_cut(spark, tables)
+    _remember_failures(spark, results)
     return results
+
+
+def failures(schema: str) -> Ledger:
+    """The tables of a source whose last run failed: `source_table` (key), `failed_at`, `message`."""
+    return Ledger(schema, "_failures", key="source_table", ordering="failed_at")
+
+
+def _remember_failures(spark: SparkSession, results: Sequence[Landed]) -> None:
+    """Written only where a table has failed, or is well again: `lake status` tells it until then."""
+    schema = results[0].table.schema
+    failed = {landed.table.name: landed.error.message for landed in results if landed.error}
+    try:
+        if not spark.catalog.databaseExists(schema):
+            return
+        known = failures(schema).read(spark)
+        well = [landed.table.name for landed in results if not landed.error]
+        if known is not None and not (mended := known.where(F.col("source_table").isin(well))).isEmpty():
+            failures(schema).write(spark, mended, "delete")
+        if failed:
+            at = datetime.now(UTC)
+            rows = [(name, at, message) for name, message in failed.items()]
+            news = spark.createDataFrame(rows, "source_table string, failed_at timestamp, message string")
+            failures(schema).write(spark, news, "upsert")
+    except (LakeError, PySparkException, Py4JJavaError) as error:
+        # The run's own result tells what failed; where nothing can be written, this cannot be either.
+        log.warning("what failed cannot be kept for `lake status`: %s", first_line(str(error)))
 
 
 _Step = Callable[[SparkSession, Table, Progress], Landed]

@@ -159,6 +159,11 @@ def test_one_broken_table_fails_the_command_but_not_the_others(project: DbtProje
     failed = {row["table"]: row for row in json.loads(lake("ingest", "shop", "--json", *here, code=1).stdout)}
     assert failed["order_line"]["error"] is None
     assert "there is no such folder" in failed["customer"]["error"]
+    # The folder is back: the last run has failed nevertheless, until one is well.
+    (project.root / "away").rename(project.bronze / "shop.customer")
+    assert "shop.customer: there is no such folder" in lake("status", *here, code=1).stderr
+    lake("ingest", "shop", *here)
+    assert "failed" not in lake("status", *here).stdout
 
 
 @pytest.mark.spark
