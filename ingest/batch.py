@@ -24,6 +24,7 @@ from ingest.changes import (
     key_changes,
     last_of_each_key,
     placed_by_delivery,
+    precedes_truncate,
     truncated_rows,
     with_line,
     with_position,
@@ -72,7 +73,7 @@ def apply(
         def keep(frame: DataFrame) -> DataFrame:
             return stack.enter_context(_kept(frame))
 
-        changes = with_position(decoded, table, before.watermark)
+        changes = with_position(decoded, table)
         last = keep(last_of_each_key(changes, table))
         told = _summarise(last, before.watermark, table)
         if told.mixed:
@@ -98,12 +99,12 @@ def apply(
         batch = last.where("_outcome is null")
         truncated = max(before.truncated, told.truncated)
         if told.truncates:
-            gone = batch.where(F.col("__position") < truncated).count()
-            batch = batch.where(F.col("__position") >= truncated)
-            counts = counts.moved(gone, "applied", "superseded")
+            gone = precedes_truncate(truncated, table)
+            counts = counts.moved(batch.where(gone).count(), "applied", "superseded")
+            batch = batch.where(~gone)
         incomplete: list[DataFrame] = []
         if told.late and state is not None:
-            batch, judged = _without_late(batch, silver, replace(before, truncated=truncated), keep)
+            batch, judged = _without_late(batch, silver, replace(before, truncated=truncated), told.late, keep)
             for outcome, number in judged.outcomes.items():
                 counts = counts.moved(number, "applied", outcome)
             if judged.outcomes["quarantined"]:
@@ -119,7 +120,8 @@ def apply(
             )
             bad.append(unfilled)
         rows = batch.select(*columns)
-        if told.truncates and state is not None:
+        # One that is delivered again has emptied the table already.
+        if told.truncates and state is not None and _log_of(told.truncated) > _log_of(before.truncated):
             emptied = truncated_rows(silver.read(), table, truncated)
             rows = rows.unionByName(emptied.join(rows.select(f"`{table.record_key}`"), table.record_key, "left_anti"))
         counts.require_conservation(where=table.relation)
@@ -144,6 +146,10 @@ def apply(
         )
         silver.write(rows, new, first=state is None)
         return counts
+
+
+def _log_of(position: str) -> str:
+    return position.partition("/")[0]
 
 
 @contextmanager
@@ -205,14 +211,17 @@ class _Judged:
     carried: DataFrame
 
 
-def _without_late(batch: DataFrame, silver: SilverTable, before: State, keep: _Keep) -> tuple[DataFrame, _Judged]:
+def _without_late(
+    batch: DataFrame, silver: SilverTable, before: State, number: int, keep: _Keep
+) -> tuple[DataFrame, _Judged]:
     """The batch without the changes that lose against silver. Only late changes can; the rest is not looked at.
 
     `carried` are the late changes, winning or losing, of rows that silver holds with a value of an older change.
     """
     table = silver.table
     late = batch.where(is_late(before.watermark, table))
-    judged = keep(judge_late(late, silver.read(), table, truncated=before.truncated, purged=before.purged))
+    held = silver.read()
+    judged = keep(judge_late(late, held, table, number=number, truncated=before.truncated, purged=before.purged))
     carries = F.count_if(F.col("_held_carried").isNotNull())
     rows = judged.groupBy("_outcome").agg(F.count("*").alias("events"), carries.alias("carries")).collect()
     outcomes = {row["_outcome"]: row["events"] for row in rows}

@@ -21,6 +21,8 @@ from ingest.decode.columns import OPTIONAL, UNAVAILABLE_SEPARATOR, silver_column
 
 # Text before the log position: the epoch and a point.
 _EPOCH_LENGTH = 5
+# Rows that are sent to every task rather than shuffled.
+_FEW = 100_000
 
 
 def log_position(table: Table) -> Expression:
@@ -63,19 +65,19 @@ def log_position(table: Table) -> Expression:
     return F.when(F.col("__source_commit_lsn").isNotNull(), place)
 
 
-def with_position(changes: DataFrame, table: Table, watermark: str) -> DataFrame:
+def with_position(changes: DataFrame, table: Table) -> DataFrame:
     """Adds `__position`, and `__key` where the table has one.
 
     The place of delivery decides between changes that share a log position (rows of a snapshot, repeated
     deliveries): the partition, the file's first offset and the order within the file. A row without a log position
-    was read by an incremental snapshot, after everything that was landed before: it stands at the watermark.
+    was read by an incremental snapshot: it stands before every change, until `placed_by_delivery` or `judge_late` find
+    changes of its key that were delivered before it.
     """
     epoch = f"{table.options.epoch:04x}."
     offset = F.concat(
         _number("_partition", 4), F.lit("-"), _number("_start_offset", 12), F.lit("-"), _number("_order", 16)
     )
-    before = watermark.split("/", maxsplit=1)[0][_EPOCH_LENGTH:] if watermark.startswith(epoch) else ""
-    log = F.coalesce(log_position(table), F.lit(before))
+    log = F.coalesce(log_position(table), F.lit(""))
     placed = changes.withColumn("__position", F.concat(F.lit(epoch), log, F.lit("/"), offset))
     if table.record_key == "__key":
         texts = F.array(*(F.col(f"`{name}`").cast("string") for name in table.key))
@@ -106,7 +108,7 @@ def placed_by_delivery(changes: DataFrame, table: Table) -> DataFrame:
         commit = F.greatest(F.split(whole_log, r"\.")[1], F.coalesce(read_at, F.lit("")))
         own = F.concat(F.substring(whole_log, 1, _EPOCH_LENGTH), commit, F.lit("."), F.split(whole_log, r"\.")[2])
         raised = F.when(~_is_read() & _commit_lsn().isNull(), own).otherwise(whole_log)
-    placed = changes.withColumn("_log", raised).withColumn("_unplaced", _is_read() & log_position(table).isNull())
+    placed = changes.withColumn("_log", raised).withColumn("_unplaced", _is_unplaced(table))
     before = F.coalesce(F.max("_log").over(delivered), F.lit(""))
     log = F.when(F.col("_unplaced"), F.greatest("_log", before)).otherwise(F.col("_log"))
     return placed.withColumn("__position", F.concat(log, F.lit("/"), offset)).drop("_log", "_unplaced")
@@ -161,24 +163,32 @@ def is_late(watermark: str, table: Table) -> Expression:
     """Whether a change may be older than, or the same as, what was landed before it.
 
     An event that is delivered again has a new offset: it is known by its log position. Rows of one snapshot share
-    theirs; those beyond the watermark are not looked up, as they are many, unless their file is a late one. A row of an
-    incremental snapshot has none, and is always looked up.
+    theirs; those beyond the watermark are not looked up, as they are many, unless their file is a late one.
     """
     before, _, delivered = watermark.partition("/")
-    unplaced = _is_read() & log_position(table).isNull()
     # Of a snapshot's rows, those that were written to their topic before what was landed: their file is a late one.
     overtaken = _is_read() & (_offset(F.col("__position")) < _offset(F.lit(f"/{delivered}")))
     same_place = (_log() == before) & ~F.coalesce(_is_read(), F.lit(False))
-    return (F.col("__position") <= watermark) | same_place | unplaced | overtaken
+    return (F.col("__position") <= watermark) | same_place | overtaken
 
 
-def judge_late(late: DataFrame, silver: DataFrame, table: Table, *, truncated: str, purged: str) -> DataFrame:
+def precedes_truncate(truncated: str, table: Table) -> Expression:
+    """Whether a change is older than the truncate at that position. Without a log position, the delivery says it."""
+    delivered = F.substring_index("__position", "/", -1) < truncated.partition("/")[2]
+    return F.when(_is_unplaced(table), delivered).otherwise(F.col("__position") < truncated)
+
+
+def judge_late(
+    late: DataFrame, silver: DataFrame, table: Table, *, number: int, truncated: str, purged: str
+) -> DataFrame:
     """Late changes against what silver holds.
 
     Parameters
     ----------
     late:
-        Changes, one per key, that `is_late` finds. Few: they are broadcast.
+        Changes, one per key, that `is_late` finds.
+    number:
+        How many there are. Few are sent to every task; many, as of a table that is delivered once more, are shuffled.
     silver:
         The silver table, tombstones included.
     truncated:
@@ -195,49 +205,50 @@ def judge_late(late: DataFrame, silver: DataFrame, table: Table, *, truncated: s
         `__carried` of the row that silver holds.
     """
     held_columns = [F.col("__position").alias("_held"), F.col("__op").alias("_held_op")]
-    held_columns.append(F.col("__carried").alias("_held_carried"))
+    held_columns += [F.col("__carried").alias("_held_carried"), _is_unplaced(table).alias("_held_unplaced")]
     is_postgresql = table.options.connector == "postgresql"
     if is_postgresql:
         held_columns += [F.col("__source_sequence").alias("_held_sequence"), F.col("__lsn").alias("_held_lsn")]
     key = f"`{table.record_key}`"
     held = silver.select(F.col(key).alias("_held_key"), *held_columns)
     same_key = F.col(key) == F.col("_held_key")
-    relevant = held.join(F.broadcast(late.select(key)), same_key, "left_semi")
-    joined = late.join(F.broadcast(relevant), same_key, "left")
+    send = F.broadcast if number <= _FEW else _as_it_is
+    relevant = held.join(send(late.select(key)), same_key, "left_semi")
+    joined = late.join(send(relevant), same_key, "left").withColumn("_unplaced", _is_unplaced(table))
+    position, offset = F.col("__position"), F.substring_index("__position", "/", -1)
     log, held_log = _log(), F.substring_index("_held", "/", 1)
-    after = F.substring_index("__position", "/", -1) > F.substring_index("_held", "/", -1)
+    after = offset > F.substring_index("_held", "/", -1)
+    # What a row without a position of its own comes after is known now.
+    raised = F.when(F.col("_unplaced") & after & (log < held_log), F.concat(held_log, F.lit("/"), offset))
+    overtaken = F.lit(False)
     if is_postgresql:
         # The transaction was open while the snapshot read the row (see `placed_by_delivery`).
         held_is_read = F.col("_held_op") == "r"
         held_unknown = _commit_lsn("_held_sequence").isNull()
-        newer = F.when(held_is_read, F.col("_held_lsn").isNotNull() & after).otherwise(
-            F.col("__lsn") > F.col("_held_lsn")
-        )
+        newer = F.when(held_is_read, F.col("_held_lsn").isNotNull()).otherwise(F.col("__lsn") > F.col("_held_lsn"))
         counts = ~_is_read() & _commit_lsn().isNull() & held_unknown & (log < held_log) & newer & after
-        raised = F.concat(F.substring_index("_held", ".", 2), F.lit("."), F.substring_index("__position", ".", -1))
-        joined = joined.withColumn("__position", F.when(F.coalesce(counts, F.lit(False)), raised).otherwise(
-            F.col("__position")
-        ))  # fmt: skip
-    # A snapshot may read a row again at the same position (incremental ones have none): the later reading counts.
-    read_again = _is_read() & (F.col("__position") > F.col("_held"))
-    unknowable = F.col("_held").isNull() & (F.col("__position") <= purged)
+        from_held = F.concat(F.substring_index("_held", ".", 2), F.lit("."), F.substring_index(position, ".", -1))
+        raised = raised.when(F.coalesce(counts, F.lit(False)), from_held)
+        # The other way round: the change of the transaction that was open is there, and the row comes late.
+        overtaken = F.coalesce(_is_read() & ~after & ~held_is_read & held_unknown, F.lit(False))
+    joined = joined.withColumn("__position", F.coalesce(raised, position))
+    # A snapshot may read a row again at the same position: the later reading counts.
+    read_again = _is_read() & (position > F.col("_held"))
+    unknowable = F.col("_held").isNull() & (position <= purged) & ~F.col("_unplaced")
     outcome = (
-        F.when(F.col("__position") < truncated, "superseded")
+        F.when(precedes_truncate(truncated, table), "superseded")
         .when(unknowable, "quarantined")
+        # The one that was delivered later counts, where one of them has no other place.
+        .when((F.col("_unplaced") | F.col("_held_unplaced")) & ~after, "superseded")
         .when((log == held_log) & ~F.coalesce(read_again, F.lit(False)), "duplicate")
         .when(log < held_log, "superseded")
-        # A row of an incremental snapshot stands where it was delivered, and what silver holds came after it.
-        .when(_is_read() & log_position(table).isNull() & ~after, "superseded")
+        .when(overtaken, "superseded")
     )
-    if is_postgresql:
-        # The other way round: the change of the transaction that was open is there, the row comes late.
-        overtaken = _is_read() & ~after & (F.col("_held_op") != "r") & held_unknown
-        outcome = outcome.when(F.coalesce(overtaken, F.lit(False)), "superseded")
     problem = F.when(
         outcome == "quarantined", F.lit("older than deletes that were purged: it may have been deleted since")
     ).otherwise(F.col("_problem"))
     return joined.withColumns({"_outcome": outcome, "_problem": problem}).drop(
-        "_held", "_held_op", "_held_sequence", "_held_lsn", "_held_key"
+        "_held", "_held_op", "_held_sequence", "_held_lsn", "_held_key", "_held_unplaced", "_unplaced"
     )
 
 
@@ -382,7 +393,7 @@ def truncated_rows(silver: DataFrame, table: Table, truncated: str) -> DataFrame
     }
     return (
         silver.where("__deleted = 'false'")
-        .where(F.col("__position") < truncated)
+        .where(precedes_truncate(truncated, table))
         .withColumns(
             {
                 **empty,
@@ -420,6 +431,10 @@ def with_line(changes: DataFrame, origins: DataFrame) -> DataFrame:
     )
 
 
+def _as_it_is(frame: DataFrame) -> DataFrame:
+    return frame
+
+
 def _number(name: str, width: int) -> Expression:
     return F.lpad(F.lower(F.hex(F.coalesce(F.col(name).cast("bigint"), F.lit(0)))), width, "0")
 
@@ -437,6 +452,11 @@ def _log() -> Expression:
 def _is_read() -> Expression:
     """Whether a row was read by a snapshot."""
     return F.coalesce(F.col("__op") == "r", F.lit(False))
+
+
+def _is_unplaced(table: Table) -> Expression:
+    """Whether a row was read by an incremental snapshot: it has no log position."""
+    return _is_read() & log_position(table).isNull()
 
 
 def _commit_lsn(sequence: str = "__source_sequence") -> Expression:

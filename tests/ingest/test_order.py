@@ -115,7 +115,7 @@ def test_the_highest_position_of_each_key_wins_in_hundreds_of_random_cases(
         f"case_id int, item_id int, value int, __op string, {metadata}, __deleted string, "
         "_partition int, _start_offset bigint, _order bigint, _file string, _problem string, _ignored boolean",
     )
-    last = last_of_each_key(with_position(changes, a_table(connector), ""), a_table(connector))
+    last = last_of_each_key(with_position(changes, a_table(connector)), a_table(connector))
     found = {
         (r["case_id"], r["item_id"]): (r["value"], r["__op"], r["_events"], r["_duplicates"]) for r in last.collect()
     }
@@ -150,7 +150,7 @@ def test_a_shared_log_position_is_decided_by_partition_then_offset_then_order(sp
         for winner, place in enumerate(pair)
     ]
     changes = spark.createDataFrame(rows, f"{columns}, {origin}")
-    last = last_of_each_key(with_position(changes, a_table("postgresql"), ""), a_table("postgresql")).collect()
+    last = last_of_each_key(with_position(changes, a_table("postgresql")), a_table("postgresql")).collect()
     assert {row["case_id"]: row["value"] for row in last} == dict.fromkeys(places, 1)
 
 
@@ -164,7 +164,7 @@ def test_rows_of_an_incremental_snapshot_lose_against_any_change(spark: SparkSes
         "case_id int, item_id int, value int, __op string, __lsn bigint, __source_sequence string, __deleted string, "
         "_partition int, _start_offset bigint, _order bigint, _file string, _problem string, _ignored boolean",
     )
-    (last,) = last_of_each_key(with_position(changes, a_table("postgresql"), ""), a_table("postgresql")).collect()
+    (last,) = last_of_each_key(with_position(changes, a_table("postgresql")), a_table("postgresql")).collect()
     assert (last["value"], last["_duplicates"]) == (10, 0)
 
 

@@ -89,7 +89,7 @@ def assert_landed(spark: SparkSession, project: DbtProject, files: dict[str, lis
         expected = records(paths, key)
         assert [{**{name: row[name] for name in columns}, "lsn": row["__lsn"]} for row in rows] == expected
         assert {(row["__op"], row["__db"], row["__table"]) for row in rows} == {("r", "moma", topic.rsplit(".", 1)[-1])}
-        # <epoch>.<lsn>.<nothing: a row read>/<partition>-<first offset of the file>-<order>: all of it from the file's name and place
+        # <epoch>.<lsn>.<nothing>/<partition>-<first offset of the file>-<order>, from the name and place of the file
         offsets = {int(row["__position"].split("/")[1].split("-")[1], 16) for row in rows}
         assert offsets == {int(path.stem.rsplit("+", 1)[-1]) for path in paths}
         assert {int(row["__position"].split("/")[1].split("-")[0], 16) for row in rows} == {0}
