@@ -16,7 +16,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ingest import quarantine
+from ingest import history, quarantine
 from ingest.changes import (
     completed,
     is_late,
@@ -102,6 +102,7 @@ def apply(
             batch = batch.where(F.col("__position") >= truncated)
             counts = counts.moved(gone, "applied", "superseded")
         incomplete: list[DataFrame] = []
+        raised, filled = None, None
         if told.late and state is not None:
             batch, judged = _without_late(batch, silver, replace(before, truncated=truncated), keep)
             for outcome, number in judged.outcomes.items():
@@ -110,11 +111,12 @@ def apply(
                 bad.append(judged.undecidable)
             if judged.carries:
                 incomplete.append(judged.carried)
+            raised = judged.winning
         columns = [f"`{name}`" for name in silver_columns(table)]
         if told.unavailable:
             incomplete.append(batch.where("_unavailable is not null"))
         if incomplete:
-            batch, counts, unfilled = _with_every_value(
+            batch, counts, unfilled, filled = _with_every_value(
                 batch, reduce(DataFrame.unionByName, incomplete), changes, silver, state, counts, keep
             )
             bad.append(unfilled)
@@ -131,10 +133,15 @@ def apply(
             lines = with_line(every, changes) if replayed is None else every.withColumn("_line", F.col("_order"))
             quarantine.put(silver.spark, table, lines)
         totals = before.totals + (counts if replayed is None else counts.as_replayed(replayed))
+        buckets = before.buckets if state else silver.buckets_for(told.keys)
+        if table.options.history:
+            history.put(
+                silver, state, changes, buckets=buckets, raised=raised, filled=filled, set_aside=bad[1:]
+            )  # fmt: skip
         new = State(
             position=position,
             watermark=max(before.watermark, told.newest),
-            buckets=before.buckets if state else silver.buckets_for(told.keys),
+            buckets=buckets,
             counts=counts,
             totals=totals,
             epoch=table.options.epoch,
@@ -200,6 +207,7 @@ def _summarise(last: DataFrame, watermark: str, table: Table) -> _Summary:
 @dataclass(frozen=True)
 class _Judged:
     outcomes: dict[str, int]
+    winning: DataFrame
     undecidable: DataFrame
     carries: int
     carried: DataFrame
@@ -222,6 +230,7 @@ def _without_late(batch: DataFrame, silver: SilverTable, before: State, keep: _K
         batch.where(~is_late(before.watermark, table)).unionByName(winning),
         _Judged(
             {name: outcomes.get(name, 0) for name in ("superseded", "duplicate", "quarantined")},
+            winning,
             undecidable,
             sum(row["carries"] for row in rows),
             judged.where("_held_carried is not null").drop("_held_carried"),
@@ -247,8 +256,11 @@ def _with_every_value(
     state: State | None,
     counts: Counts,
     keep: _Keep,
-) -> tuple[DataFrame, Counts, DataFrame]:
-    """The batch with the values that its `incomplete` changes lack, the counts, and what stays incomplete."""
+) -> tuple[DataFrame, Counts, DataFrame, DataFrame | None]:
+    """The batch with the values that its `incomplete` changes lack, the counts, and what stays incomplete.
+
+    The last are the rows of changed keys, as they began, for the history: no change of their own key completes them.
+    """
     table = silver.table
     key = table.record_key
     lacking = keep(incomplete)
@@ -260,6 +272,10 @@ def _with_every_value(
         earlier = good.join(F.broadcast(moves.select(F.col("_old_key").alias(key)).distinct()), key, "left_semi")
         earlier = keep(earlier)
     held = silver.read() if state else None
+    begun = None
+    if moves is not None and table.options.history:
+        made = own.where("__op = 'c' and _unavailable is not null").dropDuplicates([key])
+        begun = completed(made, made, held, table, moves=moves, earlier=earlier).where("_problem is null")
     done = keep(completed(lacking, own, held, table, moves=moves, earlier=earlier))
     found = done.agg(
         F.count_if(F.col("_problem").isNotNull()).alias("unfilled"),
@@ -280,7 +296,7 @@ def _with_every_value(
     )
     columns = [f"`{name}`" for name in silver_columns(table)]
     rest = batch.join(F.broadcast(done.select(f"`{key}`")), key, "left_anti").select(*columns)
-    return rest.unionByName(written), counts, unfilled
+    return rest.unionByName(written), counts, unfilled, begun
 
 
 def _require_limit(table: Table, counts: Counts) -> None:

@@ -107,6 +107,7 @@ class IngestOptions(BaseModel):
     quarantine_limit: QuarantineLimit = QuarantineLimit()
     schema_policy: SchemaPolicy = SchemaPolicy()
     buckets: int | None = Field(default=None, ge=1, le=4096)
+    history: bool = False
     database: Database | None = None
 
     @model_validator(mode="after")
@@ -118,6 +119,8 @@ class IngestOptions(BaseModel):
                 f"deletes is '{self.deletes}' and delete_retention_days is {self.delete_retention_days}: "
                 "hard needs a retention, soft has none"
             )
+        if self.history and not self.key:
+            raise ValueError("history is true and key is []: a table without a key appends, silver is its history")
         if self.schema_file is not None and self.format == "json":
             raise ValueError("schema_file is an Avro schema, and format is json")
         return self
@@ -257,6 +260,12 @@ def load_sources(project: Project) -> dict[str, Source]:
         for table in declared:
             if [other.name for other in declared].count(table.name) > 1:
                 raise DeclarationError(f"table '{table.name}' is declared twice", where=table.where, expected="once")
+            if table.options.history and f"{table.name}__changes" in (other.name for other in declared):
+                raise DeclarationError(
+                    f"table '{table.name}__changes' is declared, and it is the history of '{table.name}'",
+                    where=table.where,
+                    expected="another name, or no `history: true`",
+                )
         sources[name] = Source(
             name=name,
             schema=_identifier(schema, where=f"{shown}: {name}.schema"),
