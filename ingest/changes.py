@@ -196,6 +196,9 @@ def judge_late(late: DataFrame, silver: DataFrame, table: Table, *, truncated: s
     is_postgresql = table.options.connector == "postgresql"
     if is_postgresql:
         held_columns += [F.col("__source_sequence").alias("_held_sequence"), F.col("__lsn").alias("_held_lsn")]
+    row = F.struct("__deleted", *(f"`{column.name}`" for column in table.columns))
+    if table.options.order_by:
+        held_columns.append(row.alias("_held_row"))
     key = f"`{table.record_key}`"
     held = silver.select(F.col(key).alias("_held_key"), *held_columns)
     same_key = F.col(key) == F.col("_held_key")
@@ -217,6 +220,9 @@ def judge_late(late: DataFrame, silver: DataFrame, table: Table, *, truncated: s
         ))  # fmt: skip
     # A snapshot may read a row again at the same position (incremental ones have none): the later reading counts.
     read_again = _is_read() & (F.col("__position") > F.col("_held"))
+    if table.options.order_by:
+        # Declared columns may tie, as a log does not: the later delivery counts, unless it is the same row again.
+        read_again = read_again | (after & ~row.eqNullSafe(F.col("_held_row")))
     unknowable = F.col("_held").isNull() & (F.col("__position") <= purged)
     outcome = (
         F.when(F.col("__position") < truncated, "superseded")
@@ -230,7 +236,7 @@ def judge_late(late: DataFrame, silver: DataFrame, table: Table, *, truncated: s
         outcome == "quarantined", F.lit("older than deletes that were purged: it may have been deleted since")
     ).otherwise(F.col("_problem"))
     return joined.withColumns({"_outcome": outcome, "_problem": problem}).drop(
-        "_held", "_held_op", "_held_sequence", "_held_lsn", "_held_key"
+        "_held", "_held_op", "_held_sequence", "_held_lsn", "_held_key", "_held_row"
     )
 
 
