@@ -126,22 +126,12 @@ def apply(
             rows = rows.unionByName(emptied.join(rows.select(f"`{table.record_key}`"), table.record_key, "left_anti"))
         counts.require_conservation(where=table.relation)
         _require_limit(table, counts)
-        if counts.quarantined:
-            put = [frame.select(*quarantine.TAKES) for frame in bad]
-            every = reduce(DataFrame.unionByName, put)
-            # A replayed event has its line for an order.
-            lines = with_line(every, changes) if replayed is None else every.withColumn("_line", F.col("_order"))
-            quarantine.put(silver.spark, table, lines)
+        _set_aside(silver, bad, changes, counts, are_replayed=replayed is not None)
         totals = before.totals + (counts if replayed is None else counts.as_replayed(replayed))
-        buckets = before.buckets if state else silver.buckets_for(told.keys)
-        if table.options.history:
-            history.put(
-                silver, state, changes, buckets=buckets, raised=raised, filled=filled, set_aside=bad[1:]
-            )  # fmt: skip
         new = State(
             position=position,
             watermark=max(before.watermark, told.newest),
-            buckets=buckets,
+            buckets=before.buckets if state else silver.buckets_for(told.keys),
             counts=counts,
             totals=totals,
             epoch=table.options.epoch,
@@ -149,6 +139,8 @@ def apply(
             purged=before.purged,
             columns=silver.column_types,
         )
+        if table.options.history:
+            history.put(silver, state, changes, buckets=new.buckets, raised=raised, filled=filled, set_aside=bad[1:])
         silver.write(rows, new, first=state is None)
         return counts
 
@@ -297,6 +289,16 @@ def _with_every_value(
     columns = [f"`{name}`" for name in silver_columns(table)]
     rest = batch.join(F.broadcast(done.select(f"`{key}`")), key, "left_anti").select(*columns)
     return rest.unionByName(written), counts, unfilled, begun
+
+
+def _set_aside(
+    silver: SilverTable, bad: list[DataFrame], changes: DataFrame, counts: Counts, *, are_replayed: bool
+) -> None:
+    if counts.quarantined:
+        every = reduce(DataFrame.unionByName, [frame.select(*quarantine.TAKES) for frame in bad])
+        # A replayed event has its line for an order.
+        lines = every.withColumn("_line", F.col("_order")) if are_replayed else with_line(every, changes)
+        quarantine.put(silver.spark, silver.table, lines)
 
 
 def _require_limit(table: Table, counts: Counts) -> None:

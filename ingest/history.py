@@ -172,7 +172,9 @@ def _change(table: Table) -> Expression:
     epoch = F.substring("__position", 1, _EPOCH_LENGTH)
     values = (F.col(f"`{column.name}`").cast("string") for column in table.columns)
     content = F.sha2(F.to_json(F.array(F.col("__source_ts_ms").cast("string"), *values)), 256)
-    kind = F.when(F.col("__op") == "t", "t").when(_is_read(), "r").when(F.col("__deleted") == "true", "d").otherwise("c")
+    kind = (
+        F.when(F.col("__op") == "t", "t").when(_is_read(), "r").when(F.col("__deleted") == "true", "d").otherwise("c")
+    )
     key = F.when(F.coalesce(F.col("__op") != "t", F.lit(True)), F.col(f"`{table.record_key}`").cast("string"))
     return F.concat_ws("/", F.concat(epoch, F.coalesce(log_position(table), content)), kind, key)
 
