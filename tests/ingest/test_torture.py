@@ -3,8 +3,8 @@ and on the history of tables with `history: true`.
 
 Its events are those of a customer, here one for each case, ordered by declared columns, as its sources have no log:
 `seq`, the source's own sequence; `updated_at`, the source's clock; `txn`, the place within a transaction;
-`received_at`, the clock of whoever took the event. Times are seconds since 10:00. Where a log decides, the case is played
-on PostgreSQL's as well.
+`received_at`, the clock of whoever took the event. Times are seconds since 10:00. Where a log decides, the case is
+played on PostgreSQL's as well.
 """
 
 from __future__ import annotations
