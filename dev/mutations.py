@@ -22,6 +22,8 @@ SCENES = "tests/ingest/test_operations.py"
 UPKEEP = "tests/ingest/test_upkeep.py"
 BAD = "tests/ingest/test_bad_input.py"
 MODEL = "tests/ingest/test_model.py"
+HISTORY = "tests/ingest/test_history.py"
+TORTURE = "tests/ingest/test_torture.py"
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,8 @@ MUTATIONS = (
     Mutation("commits of PostgreSQL not looked at", "ingest/changes.py",
              'F.when(_is_read(), read).otherwise(F.concat(commit, F.lit("."), own))',
              'F.when(_is_read(), read).otherwise(F.concat(own, F.lit("."), own))', (SCENES,)),
-    Mutation("late changes not judged", "ingest/batch.py", "        if told.late:\n", "        if False:\n",
-             (ORDER, SCENES)),
+    Mutation("late changes not judged", "ingest/batch.py", "        if told.late and state is not None:\n",
+             "        if False:\n", (ORDER, SCENES)),
     Mutation("open transactions lose against the snapshot", "ingest/changes.py",
              "F.when(F.coalesce(counts, F.lit(False)), raised)", "F.when(F.lit(False), raised)", (SCENES,)),
     Mutation("snapshots amid the stream not placed", "ingest/batch.py", "        if told.mixed:\n",
@@ -66,7 +68,7 @@ MUTATIONS = (
     Mutation("purge floor ignored", "ingest/changes.py",
              'F.col("_held").isNull() & (F.col("__position") <= purged)', "F.lit(False)", (UPKEEP,)),
     Mutation("bad events not written to the quarantine", "ingest/batch.py",
-             "            quarantine.put(silver.spark, table, lines)\n", "            pass\n", (BAD,)),
+             "        quarantine.put(silver.spark, silver.table, lines)\n", "        pass\n", (BAD,)),
     Mutation("a replay settles nothing", "ingest/runner.py", "    quarantine.settle(spark, table, kept)\n", "",
              (UPKEEP, BAD)),
     Mutation("repeated events counted as superseded", "ingest/batch.py",
@@ -76,6 +78,18 @@ MUTATIONS = (
              '            position=before.position or position,\n', (ORDER, SCENES)),
     Mutation("totals forget earlier runs", "ingest/batch.py", "totals = before.totals + (", "totals = Counts() + (",
              (ORDER,)),
+    Mutation("of a tie the first delivered counts", "ingest/changes.py",
+             "read_again = read_again | (after & ~row.eqNullSafe(F.col(\"_held_row\")))", "pass", (TORTURE,)),
+    Mutation("a history knows changes by their delivery", "ingest/history.py",
+             "F.concat(epoch, F.coalesce(log_position(table), content))", 'F.col("__position")', (TORTURE, HISTORY)),
+    Mutation("a history leaves open transactions where they were", "ingest/history.py",
+             "if raised is not None and", "if False and", (HISTORY,)),
+    Mutation("a history moves rows of incremental snapshots", "ingest/history.py",
+             "rank = F.when(unplaced,", "rank = F.when(F.lit(False),", (HISTORY,)),
+    Mutation("a history forgets what changed keys bring along", "ingest/history.py",
+             "if filled is not None:", "if False:", (HISTORY,)),
+    Mutation("a history that begins late begins empty", "ingest/history.py",
+             "if state is not None and not history.is_committed():", "if False:", (HISTORY,)),
     Mutation("composite keys joined without separators", "ingest/changes.py",
              'placed.withColumn("__key", F.to_json(texts))', 'placed.withColumn("__key", F.concat_ws(",", texts))',
              (SCENES, MODEL)),

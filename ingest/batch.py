@@ -16,7 +16,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ingest import quarantine
+from ingest import history, quarantine
 from ingest.changes import (
     completed,
     is_late,
@@ -103,6 +103,7 @@ def apply(
             counts = counts.moved(batch.where(gone).count(), "applied", "superseded")
             batch = batch.where(~gone)
         incomplete: list[DataFrame] = []
+        raised, filled = None, None
         if told.late and state is not None:
             batch, judged = _without_late(batch, silver, replace(before, truncated=truncated), told.late, keep)
             for outcome, number in judged.outcomes.items():
@@ -111,11 +112,12 @@ def apply(
                 bad.append(judged.undecidable)
             if judged.carries:
                 incomplete.append(judged.carried)
+            raised = judged.winning
         columns = [f"`{name}`" for name in silver_columns(table)]
         if told.unavailable:
             incomplete.append(batch.where("_unavailable is not null"))
         if incomplete:
-            batch, counts, unfilled = _with_every_value(
+            batch, counts, unfilled, filled = _with_every_value(
                 batch, reduce(DataFrame.unionByName, incomplete), changes, silver, state, counts, keep
             )
             bad.append(unfilled)
@@ -126,12 +128,7 @@ def apply(
             rows = rows.unionByName(emptied.join(rows.select(f"`{table.record_key}`"), table.record_key, "left_anti"))
         counts.require_conservation(where=table.relation)
         _require_limit(table, counts)
-        if counts.quarantined:
-            put = [frame.select(*quarantine.TAKES) for frame in bad]
-            every = reduce(DataFrame.unionByName, put)
-            # A replayed event has its line for an order.
-            lines = with_line(every, changes) if replayed is None else every.withColumn("_line", F.col("_order"))
-            quarantine.put(silver.spark, table, lines)
+        _set_aside(silver, bad, changes, counts, are_replayed=replayed is not None)
         totals = before.totals + (counts if replayed is None else counts.as_replayed(replayed))
         new = State(
             position=position,
@@ -144,6 +141,8 @@ def apply(
             purged=before.purged,
             columns=silver.column_types,
         )
+        if table.options.history:
+            history.put(silver, state, changes, buckets=new.buckets, raised=raised, filled=filled, set_aside=bad[1:])
         silver.write(rows, new, first=state is None)
         return counts
 
@@ -206,6 +205,7 @@ def _summarise(last: DataFrame, watermark: str, table: Table) -> _Summary:
 @dataclass(frozen=True)
 class _Judged:
     outcomes: dict[str, int]
+    winning: DataFrame
     undecidable: DataFrame
     carries: int
     carried: DataFrame
@@ -231,6 +231,7 @@ def _without_late(
         batch.where(~is_late(before.watermark, table)).unionByName(winning),
         _Judged(
             {name: outcomes.get(name, 0) for name in ("superseded", "duplicate", "quarantined")},
+            winning,
             undecidable,
             sum(row["carries"] for row in rows),
             judged.where("_held_carried is not null").drop("_held_carried"),
@@ -256,8 +257,11 @@ def _with_every_value(
     state: State | None,
     counts: Counts,
     keep: _Keep,
-) -> tuple[DataFrame, Counts, DataFrame]:
-    """The batch with the values that its `incomplete` changes lack, the counts, and what stays incomplete."""
+) -> tuple[DataFrame, Counts, DataFrame, DataFrame | None]:
+    """The batch with the values that its `incomplete` changes lack, the counts, and what stays incomplete.
+
+    The last are the rows of changed keys, as they began, for the history: no change of their own key completes them.
+    """
     table = silver.table
     key = table.record_key
     lacking = keep(incomplete)
@@ -277,6 +281,10 @@ def _with_every_value(
                 earlier = earlier.unionByName(removed, allowMissingColumns=True)
         earlier = keep(earlier)
     held = silver.read() if state else None
+    begun = None
+    if moves is not None and table.options.history:
+        made = own.where("__op = 'c' and _unavailable is not null").dropDuplicates([key])
+        begun = completed(made, made, held, table, moves=moves, earlier=earlier).where("_problem is null")
     done = keep(completed(lacking, own, held, table, moves=moves, earlier=earlier))
     found = done.agg(
         F.count_if(F.col("_problem").isNotNull()).alias("unfilled"),
@@ -297,7 +305,17 @@ def _with_every_value(
     )
     columns = [f"`{name}`" for name in silver_columns(table)]
     rest = batch.join(F.broadcast(done.select(f"`{key}`")), key, "left_anti").select(*columns)
-    return rest.unionByName(written), counts, unfilled
+    return rest.unionByName(written), counts, unfilled, begun
+
+
+def _set_aside(
+    silver: SilverTable, bad: list[DataFrame], changes: DataFrame, counts: Counts, *, are_replayed: bool
+) -> None:
+    if counts.quarantined:
+        every = reduce(DataFrame.unionByName, [frame.select(*quarantine.TAKES) for frame in bad])
+        # A replayed event has its line for an order.
+        lines = every.withColumn("_line", F.col("_order")) if are_replayed else with_line(every, changes)
+        quarantine.put(silver.spark, silver.table, lines)
 
 
 def _require_limit(table: Table, counts: Counts) -> None:

@@ -209,6 +209,9 @@ def judge_late(
     is_postgresql = table.options.connector == "postgresql"
     if is_postgresql:
         held_columns += [F.col("__source_sequence").alias("_held_sequence"), F.col("__lsn").alias("_held_lsn")]
+    row = F.struct("__deleted", *(f"`{column.name}`" for column in table.columns))
+    if table.options.order_by:
+        held_columns.append(row.alias("_held_row"))
     key = f"`{table.record_key}`"
     held = silver.select(F.col(key).alias("_held_key"), *held_columns)
     same_key = F.col(key) == F.col("_held_key")
@@ -234,6 +237,9 @@ def judge_late(
     joined = joined.withColumn("__position", F.coalesce(raised, position))
     # A snapshot may read a row again at the same position: the later reading counts.
     read_again = _is_read() & (position > F.col("_held"))
+    if table.options.order_by:
+        # Declared columns may tie, as a log does not: the later delivery counts, unless it is the same row again.
+        read_again = read_again | (after & ~row.eqNullSafe(F.col("_held_row")))
     unknowable = F.col("_held").isNull() & (position <= purged) & ~F.col("_unplaced")
     outcome = (
         F.when(precedes_truncate(truncated, table), "superseded")
@@ -248,7 +254,7 @@ def judge_late(
         outcome == "quarantined", F.lit("older than deletes that were purged: it may have been deleted since")
     ).otherwise(F.col("_problem"))
     return joined.withColumns({"_outcome": outcome, "_problem": problem}).drop(
-        "_held", "_held_op", "_held_sequence", "_held_lsn", "_held_key", "_held_unplaced", "_unplaced"
+        "_held", "_held_op", "_held_sequence", "_held_lsn", "_held_key", "_held_row", "_held_unplaced", "_unplaced"
     )
 
 

@@ -107,6 +107,7 @@ class IngestOptions(BaseModel):
     quarantine_limit: QuarantineLimit = QuarantineLimit()
     schema_policy: SchemaPolicy = SchemaPolicy()
     buckets: int | None = Field(default=None, ge=1, le=4096)
+    history: bool = False
     database: Database | None = None
     consistent: Literal["table", "transaction"] = "table"
     transaction_topic: str | None = Field(default=None, min_length=1)
@@ -120,6 +121,8 @@ class IngestOptions(BaseModel):
                 f"deletes is '{self.deletes}' and delete_retention_days is {self.delete_retention_days}: "
                 "hard needs a retention, soft has none"
             )
+        if self.history and not self.key:
+            raise ValueError("history is true and key is []: a table without a key appends, silver is its history")
         if self.schema_file is not None and self.format == "json":
             raise ValueError("schema_file is an Avro schema, and format is json")
         if self.consistent == "transaction" and self.connector in (None, "dynamodb"):
@@ -286,6 +289,12 @@ def load_sources(project: Project) -> dict[str, Source]:
         for table in declared:
             if [other.name for other in declared].count(table.name) > 1:
                 raise DeclarationError(f"table '{table.name}' is declared twice", where=table.where, expected="once")
+            if table.options.history and f"{table.name}__changes" in (other.name for other in declared):
+                raise DeclarationError(
+                    f"table '{table.name}__changes' is declared, and it is the history of '{table.name}'",
+                    where=table.where,
+                    expected="another name, or no `history: true`",
+                )
         _require_one_consistency(declared, where=f"{shown}: {name}")
         sources[name] = Source(
             name=name,

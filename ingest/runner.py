@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest import batch, quarantine
+from ingest import batch, history, quarantine
 from ingest.declaration import Table
 from ingest.decode.debezium import Part, parts_again
 from ingest.decode.files import HeldBack, Read, read_files, unreadable_avro
@@ -228,6 +228,8 @@ def land_table(
             conforming, _ = _planned(silver, state)
             if conforming.column_types != {c.name: c.data_type.simpleString() for c in silver.held(state)}:
                 conforming.conform(state)
+                if table.options.history:
+                    history.conform(conforming, state)
             conforming.register()
         return Landed(table)
     progress(table.name, "land", f"{len(pending.files)} files")

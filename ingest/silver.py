@@ -171,6 +171,10 @@ class SilverTable:
         properties = self._jvm.org.apache.hadoop.fs.Path(f"{self.path}/.hoodie/hoodie.properties")
         return bool(properties.getFileSystem(self._hadoop).exists(properties))
 
+    def is_committed(self) -> bool:
+        """Whether anything was ever committed to the table."""
+        return self.exists() and next(self._commits(), None) is not None
+
     def state(self) -> State | None:
         """The state in the newest commit that holds one; None where nothing was ever committed to the table.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from dbt.cli.main import dbtRunner
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -126,6 +128,21 @@ class DbtProject:
         order = declared.key or ("__position",)
         return [row.asDict() for row in found.orderBy(*order).select(*chosen).collect()]
 
+    def compiled(self, *texts: str, introspect: bool = False) -> list[str]:
+        """Queries as dbt compiles them, with the macros of macros/cdc; `introspect` lets them ask the catalog."""
+        shutil.copytree(REPOSITORY / "macros" / "cdc", self.root / "macros", dirs_exist_ok=True)
+        here, mark, target = Path.cwd(), "\n-- the next query\n", str(self.root / "target")
+        offline = () if introspect else ("--no-introspect", "--no-populate-cache")
+        result = dbtRunner().invoke(
+            [
+                *("--quiet", "compile", "--inline", mark.join(texts), *offline, "--project-dir", str(self.root)),
+                *("--profiles-dir", str(self.root), "--target-path", target, "--log-path", target),
+            ]
+        )
+        os.chdir(here)
+        assert result.success, result.exception
+        return str(result.result.results[0].node.compiled_code).split(mark)  # type: ignore[union-attr]
+
     def quarantined(self, spark: SparkSession) -> list[Row]:
         """The source's quarantine, by file and line."""
         events = quarantine.events(spark, self.source())
@@ -215,8 +232,9 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Played:
-    """What came of a scenario."""
+    """What came of a scenario, and the project it was played in."""
 
+    project: DbtProject
     rows: list[Row]
     totals: Counts
     reasons: list[str]
@@ -238,6 +256,7 @@ def play(spark: SparkSession, where: Path, scenarios: Sequence[Scenario]) -> dic
     quarantined = project.quarantined(spark)
     return {
         scene.name: Played(
+            project,
             project.rows(spark, scene.name),
             project.state(spark, scene.name).totals,
             [row["reason"] for row in quarantined if row["source_table"] == scene.name],

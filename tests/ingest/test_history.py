@@ -1,0 +1,301 @@
+"""What `history: true` keeps beside silver, and what the macros make of it, however the events are delivered."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from conftest import DbtProject, MakeProject, Row, new_project, pg, table_of
+from pyspark.sql import SparkSession
+
+from ingest.decode.columns import UNAVAILABLE_VALUE
+from ingest.errors import DeclarationError
+from ingest.runner import replay
+
+pytestmark = pytest.mark.spark
+
+NOTES = {"note_id": "int", "title": "string", "body": "string"}
+START = datetime(2026, 1, 31, 23, 59)
+
+
+def note(op: str, lsn: int | None, note_id: int, title: str | None, body: str | None = "b", **more: Any) -> Row:
+    """An event of the table of notes, made a second for each step of the log after the start."""
+    made = START + timedelta(seconds=lsn or 0)
+    milliseconds = int((made - datetime(1970, 1, 1)).total_seconds() * 1000)
+    return {**pg(op, lsn, note_id=note_id, title=title, body=body, **more), "__source_ts_ms": milliseconds}
+
+
+def lacking(op: str, lsn: int, note_id: int, title: str | None, **more: Any) -> Row:
+    """An event without its body, which PostgreSQL did not log again."""
+    return note(op, lsn, note_id, title, UNAVAILABLE_VALUE, **more)
+
+
+def truncate(lsn: int) -> Row:
+    """A truncate of the source table, as an envelope."""
+    made = note("u", lsn, 0, None)
+    source = {"db": "shop", "table": "note", "ts_ms": made["__source_ts_ms"], "lsn": lsn}
+    source["sequence"] = made["__source_sequence"]
+    return {"before": None, "after": None, "source": source, "op": "t", "ts_ms": 2}
+
+
+# A random source
+
+
+@dataclass(frozen=True)
+class Case:
+    """A source's log, what is delivered of it batch by batch, and the versions that must come of it."""
+
+    batches: Sequence[Sequence[Row]]
+    versions: Sequence[tuple[Any, ...]]
+
+
+def random_case(seed: int, rows: int = 8, changes: int = 120, batches: int = 3) -> Case:
+    """Changes of a few rows, delivered in any order, a third of them twice, cut into batches anywhere."""
+    rng = random.Random(seed)  # noqa: S311
+    live: dict[int, tuple[str, str | None]] = {}
+    log: list[Row] = []
+    told: dict[int, list[tuple[int, tuple[str, str | None] | None]]] = {n: [] for n in range(rows)}
+    for place in range(1, changes + 1):
+        lsn, note_id = place * 10, rng.randrange(rows)
+        if place in (changes // 3, changes // 2):
+            log.append(truncate(lsn))
+            for gone in live:
+                told[gone].append((lsn, None))
+            live.clear()
+        elif note_id in live and rng.random() < 0.2:
+            log.append(note("d", lsn, note_id, None, ""))
+            told[note_id].append((lsn, None))
+            del live[note_id]
+        else:
+            op, (title, body) = ("u", live[note_id]) if note_id in live else ("c", ("", None))
+            title = rng.choice("abc")
+            if op == "c" or rng.random() < 0.4:
+                body = rng.choice(("long", "longer", None))
+                log.append(note(op, lsn, note_id, title, body, commit=lsn - 5))
+            else:
+                log.append(lacking(op, lsn, note_id, title, commit=lsn - 5))
+            live[note_id] = (title, body)
+            told[note_id].append((lsn, live[note_id]))
+    delivered = [*log, *rng.sample(log, len(log) // 3)]
+    rng.shuffle(delivered)
+    cuts = sorted(rng.sample(range(1, len(delivered)), batches - 1))
+    parts = [delivered[start:end] for start, end in zip([0, *cuts], [*cuts, None], strict=True)]
+    return Case(parts, [version for note_id in told for version in versions_of(note_id, told[note_id])])
+
+
+def versions_of(note_id: int, told: Sequence[tuple[int, tuple[str, str | None] | None]]) -> list[tuple[Any, ...]]:
+    """What a row was, from where in the log to where; changes that change nothing are no versions."""
+    starts = [item for before, item in zip([(0, None), *told], told, strict=False) if item[1] != before[1]]
+    ends = [lsn for lsn, _ in starts[1:]] + [None]
+    return [(note_id, *values, start, end) for (start, values), end in zip(starts, ends, strict=True) if values]
+
+
+SEEDS = (1, 2)
+RANDOM = {f"random_{seed}_{kind}": (random_case(seed), kind) for seed, kind in zip(SEEDS, ("mor", "cow"), strict=True)}
+BATCHES: dict[str, Sequence[Sequence[Row]]] = {
+    "notes": [
+        [note("c", 10, 1, "a", "first"), note("c", 11, 20, "a", "long"), note("c", 12, 30, "a"),
+         note("r", 100, 40, "old")],
+        [lacking("u", 30, 1, "c"), note("d", 140, 20, None, ""), lacking("c", 140, 21, "x"), lacking("u", 150, 21, "y"),
+         note("r", None, 30, "b"), note("u", 90, 40, "open"), note("u", 95, 40, "open 2"), lacking("u", 160, 50, "?")],
+        [note("u", 20, 1, "b", "second"), note("u", 170, 30, "c"), note("r", None, 30, "b"),
+         note("u", 90, 40, "open"), note("u", 120, 40, "next", commit=110), note("c", 155, 50, "!", "here")],
+    ],
+    "emptied": [
+        [note("c", 10, 1, "a"), note("c", 11, 2, "a")],
+        [truncate(30), note("c", 40, 2, "a")],
+        [note("u", 25, 1, "late")],
+    ],
+    "kept_emptied": [[note("c", 10, 1, "a")], [truncate(30)]],
+    "begun": [
+        [note("c", 10, 1, "a"), note("c", 11, 2, "a"), note("d", 12, 2, None), note("c", 13, 3, "a", "long")],
+        [note("u", 20, 1, "b"), lacking("u", 21, 3, "b")],
+    ],
+    "waiting": [[note("c", 10, 1, "a"), lacking("u", 20, 2, "a")]],
+    "grown": [[note("c", 10, 1, "a")], [note("u", 20, 1, "a", extra=2**40)]],
+    **{name: case.batches for name, (case, _) in RANDOM.items()},
+}  # fmt: skip
+
+
+def declaration(batch: int) -> Mapping[str, Any]:
+    """The tables as they are declared before a batch: one declares its history only when it was landed already."""
+    options: dict[str, dict[str, Any]] = {name: {"history": True} for name in BATCHES}
+    options["begun"]["history"] = batch > 0
+    options["kept_emptied"]["truncate"] = "ignore"
+    for name, (_, kind) in RANDOM.items():
+        options[name]["table_type"] = kind
+    columns = {name: {**NOTES, "later": "date"} if name == "begun" and batch > 2 else NOTES for name in BATCHES}
+    return {"tables": [table_of(name, columns[name], ["note_id"], **options[name]) for name in BATCHES]}
+
+
+@pytest.fixture(scope="module")
+def landed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DbtProject:
+    """All tables, batch by batch; then what was quarantined is replayed, and a column is declared."""
+    project = new_project(tmp_path_factory.mktemp("history"))
+    for number in range(3):
+        project.declare(declaration(number))
+        fed = [name for name, batches in BATCHES.items() if len(batches) > number]
+        for name in fed:
+            offset = sum(len(batch) for batch in BATCHES[name][:number])
+            project.deliver(f"shop.{name}", offset, BATCHES[name][number])
+        project.land_well(spark, *fed)
+    waiting = {row["source_table"] for row in project.quarantined(spark)}
+    for table in project.source().choose(sorted(waiting - {"waiting"})):
+        replay(spark, table)
+    assert [row["source_table"] for row in project.quarantined(spark)] == ["waiting"]
+    project.declare(declaration(3))
+    project.land_well(spark, "begun")
+    return project
+
+
+Versions = Mapping[str, list[tuple[Any, ...]]]
+
+
+@pytest.fixture(scope="module")
+def histories(spark: SparkSession, landed: DbtProject) -> Mapping[str, list[Row]]:
+    """The rows that `history` makes of each table's changes, by key and place."""
+    calls = [f"{{{{ history('{landed.schema}.{name}__changes', 'note_id', ['title', 'body']) }}}}" for name in BATCHES]
+    queries = zip(BATCHES, landed.compiled(*calls), strict=True)
+    return {
+        name: [row.asDict() for row in spark.sql(query).orderBy("note_id", "position_from").collect()]
+        for name, query in queries
+    }
+
+
+@pytest.fixture(scope="module")
+def versions(histories: Mapping[str, list[Row]]) -> Versions:
+    """Key, title, body and places in the log of each table's versions."""
+    return {
+        name: [
+            (row["note_id"], row["title"], row["body"], lsn(row["position_from"]), lsn(row["position_to"]))
+            for row in rows
+        ]
+        for name, rows in histories.items()
+    }
+
+
+def lsn(position: str | None) -> int | None:
+    """The LSN of a change; of a row read by a snapshot that of the snapshot."""
+    if position is None:
+        return None
+    commit, own = position.split(".")[1:]
+    return int(own, 16) or int(commit, 16)
+
+
+def of(rows: Sequence[tuple[Any, ...]], *note_ids: int) -> list[tuple[Any, ...]]:
+    """The versions of some notes."""
+    return [row for row in rows if row[0] in note_ids]
+
+
+@pytest.mark.parametrize("name", list(RANDOM))
+def test_any_delivery_gives_the_history_of_the_log(versions: Versions, name: str) -> None:
+    assert versions[name] == RANDOM[name][0].versions, json.dumps(RANDOM[name][0].batches)
+
+
+@pytest.mark.parametrize("name", list(RANDOM))
+def test_the_current_versions_are_silvers_rows(
+    spark: SparkSession, landed: DbtProject, versions: Versions, name: str
+) -> None:
+    current = [{"note_id": row[0], "title": row[1], "body": row[2]} for row in versions[name] if row[4] is None]
+    assert current == landed.rows(spark, name)
+
+
+@pytest.mark.parametrize("name", list(RANDOM))
+def test_a_change_is_kept_once(spark: SparkSession, landed: DbtProject, name: str) -> None:
+    changes = spark.table(f"{landed.schema}.{name}__changes")
+    distinct = {json.dumps(event) for batch in RANDOM[name][0].batches for event in batch}
+    assert changes.count() == len(distinct)
+    assert changes.select("__month").distinct().count() > 1
+
+
+def test_a_late_value_reaches_every_later_version_that_lacks_it(versions: Versions) -> None:
+    assert of(versions["notes"], 1) == [
+        (1, "a", "first", 10, 20),
+        (1, "b", "second", 20, 30),
+        (1, "c", "second", 30, None),
+    ]
+
+
+def test_a_changed_primary_key_takes_its_values_along(versions: Versions) -> None:
+    assert of(versions["notes"], 20, 21) == [
+        (20, "a", "long", 11, 140),
+        (21, "x", "long", 140, 150),
+        (21, "y", "long", 150, None),
+    ]
+
+
+def test_a_row_of_an_incremental_snapshot_stands_where_it_was_first_delivered(versions: Versions) -> None:
+    assert [row[1] for row in of(versions["notes"], 30)] == ["a", "b", "c"]
+
+
+def test_a_transaction_that_was_open_during_the_snapshot_stands_behind_it(versions: Versions) -> None:
+    assert [row[1] for row in of(versions["notes"], 40)] == ["old", "open", "open 2", "next"]
+
+
+def test_a_version_ends_when_the_next_begins(histories: Mapping[str, list[Row]]) -> None:
+    for row in (row for rows in histories.values() for row in rows):
+        assert row["unknown_columns"] == []
+        assert row["is_current"] == (row["position_to"] is None)
+    for row in (row for name in RANDOM for row in histories[name]):
+        places = {"valid_from": lsn(row["position_from"]), "valid_to": lsn(row["position_to"])}
+        for name, place in places.items():
+            assert row[name] == (None if place is None else START + timedelta(seconds=place))
+
+
+def test_a_change_that_waits_in_the_quarantine_is_not_in_the_history(versions: Versions) -> None:
+    assert versions["waiting"] == [(1, "a", "b", 10, None)]
+
+
+def test_what_the_quarantine_gives_back_reaches_the_history(versions: Versions) -> None:
+    assert of(versions["notes"], 50) == [(50, "!", "here", 155, 160), (50, "?", "here", 160, None)]
+
+
+def test_a_truncate_ends_every_row_that_was_there(versions: Versions) -> None:
+    assert versions["emptied"] == [
+        (1, "a", "b", 10, 25),
+        (1, "late", "b", 25, 30),
+        (2, "a", "b", 11, 30),
+        (2, "a", "b", 40, None),
+    ]
+    assert versions["kept_emptied"] == [(1, "a", "b", 10, None)]
+
+
+def test_a_history_that_begins_late_begins_with_silvers_rows(versions: Versions) -> None:
+    assert versions["begun"] == [
+        (1, "a", "b", 10, 20),
+        (1, "b", "b", 20, None),
+        (3, "a", "long", 13, 21),
+        (3, "b", "long", 21, None),
+    ]
+
+
+def test_columns_that_silver_gets_reach_the_history(spark: SparkSession, landed: DbtProject) -> None:
+    changes = f"api.Relation.create(schema='{landed.schema}', identifier='grown__changes')"
+    [query] = landed.compiled(f"{{{{ history({changes}, 'note_id') }}}}", introspect=True)
+    rows = spark.sql(query).orderBy("position_from").select("title", "extra").collect()
+    assert [tuple(row) for row in rows] == [("a", None), ("a", 2**40)]
+    begun = spark.table(f"{landed.schema}.begun__changes")
+    assert dict(begun.dtypes)["later"] == "date"
+
+
+def test_columns_named_as_those_of_the_history_are_refused(
+    landed: DbtProject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(AssertionError, match="inline query"):
+        landed.compiled("{{ history('a.b', 'id', columns=['valid_from']) }}")
+    assert "a.b: got a column 'valid_from', a name the history adds itself" in capsys.readouterr().out
+
+
+def test_a_history_needs_a_key_and_a_name_of_its_own(make_project: MakeProject) -> None:
+    project = make_project({"tables": [table_of("lines", {"line": "string"}, [], history=True)]})
+    with pytest.raises(DeclarationError, match="history is true and key is \\[\\]"):
+        project.source()
+    tables = [table_of("note", NOTES, ["note_id"], history=True), table_of("note__changes", NOTES, ["note_id"])]
+    project.declare({"tables": tables})
+    with pytest.raises(DeclarationError, match="it is the history of 'note'"):
+        project.source()
