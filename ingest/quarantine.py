@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
+from collections.abc import Mapping
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest.declaration import Source, Table
-from ingest.silver import SMALL_COMMITS, write_error
+from ingest.silver import SMALL_COMMITS, literal, write_error
 
 TABLE = "_quarantine"
 # The columns of decoded changes that the quarantine keeps.
@@ -24,9 +26,15 @@ TAKES = ("_file", "_partition", "_start_offset", "_order", "_problem", "_raw", "
 _writing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
 
-def relation(schema: str) -> str:
-    """The quoted name of a source's quarantine."""
-    return f"`{schema}`.`{TABLE}`"
+def relation(schema: str, name: str = TABLE) -> str:
+    """The quoted name of a source's quarantine, or of another table beside it."""
+    return f"`{schema}`.`{name}`"
+
+
+def identity(table: Table, line: str = "_line") -> Expression:
+    """`quarantine_id` of a decoded change: where it came from."""
+    place = ("_file", "_partition", "_start_offset", line)
+    return F.sha2(F.concat_ws("|", F.lit(table.options.topic), *place), 256).alias("quarantine_id")
 
 
 def put(spark: SparkSession, table: Table, changes: DataFrame) -> None:
@@ -42,9 +50,7 @@ def put(spark: SparkSession, table: Table, changes: DataFrame) -> None:
         The quarantine could not be written; the caller must not count these events as dealt with.
     """
     rows = changes.select(
-        F.sha2(
-            F.concat_ws("|", F.lit(table.options.topic), "_file", "_partition", "_start_offset", "_line"), 256
-        ).alias("quarantine_id"),
+        identity(table),
         F.lit(table.name).alias("source_table"),
         F.lit(table.options.topic).alias("topic"),
         F.col("_file").alias("file"),
@@ -56,8 +62,7 @@ def put(spark: SparkSession, table: Table, changes: DataFrame) -> None:
         F.col("_form").cast("string").alias("form"),
         F.current_timestamp().alias("quarantined_at"),
     )
-    with _writing[table.schema]:
-        _write(spark, table, rows, "upsert")
+    write_beside(spark, table.schema, TABLE, rows, "upsert", write_options(table.schema))
 
 
 def waiting(spark: SparkSession, table: Table) -> DataFrame | None:
@@ -81,11 +86,10 @@ def settle(spark: SparkSession, table: Table, replayed: DataFrame) -> None:
     WriteError
         The quarantine could not be written: the events are still in it, and may be replayed again without harm.
     """
-    with _writing[table.schema]:
-        spark.catalog.refreshTable(relation(table.schema))
-        same = ["quarantine_id", "quarantined_at"]
-        done = spark.table(relation(table.schema)).join(replayed.select(*same), same, "left_semi")
-        _write(spark, table, done.select(*_COLUMNS), "delete")
+    spark.catalog.refreshTable(relation(table.schema))
+    same = ["quarantine_id", "quarantined_at"]
+    done = spark.table(relation(table.schema)).join(replayed.select(*same), same, "left_semi")
+    write_beside(spark, table.schema, TABLE, done.select(*_COLUMNS), "delete", write_options(table.schema))
 
 
 def events(spark: SparkSession, source: Source) -> DataFrame | None:
@@ -96,15 +100,43 @@ def events(spark: SparkSession, source: Source) -> DataFrame | None:
     return spark.table(relation(source.schema)).drop(*hudi)
 
 
-def _write(spark: SparkSession, table: Table, rows: DataFrame, operation: str) -> None:
+def location(spark: SparkSession, schema: str, name: str = TABLE) -> str:
+    """The folder of a source's quarantine, or of another table beside it."""
+    return f"{spark.catalog.getDatabase(schema).locationUri}/{name}"
+
+
+def write_options(
+    schema: str, name: str = TABLE, *, key: str = "quarantine_id", order: str = "quarantined_at"
+) -> dict[str, str]:
+    """Hudi's options to write to the quarantine, or to another table beside it, without the operation."""
+    return {
+        **_OPTIONS,
+        "hoodie.table.name": name,
+        "hoodie.database.name": schema,
+        "hoodie.datasource.write.recordkey.field": key,
+        "hoodie.table.ordering.fields": order,
+    }
+
+
+def write_beside(
+    spark: SparkSession, schema: str, name: str, rows: DataFrame, operation: str, options: Mapping[str, str]
+) -> None:
+    """Writes to a table of a source beside its silver tables, one writer at a time; makes it where it is missing.
+
+    Raises
+    ------
+    WriteError
+        Hudi or the catalog refused.
+    """
     try:
-        location = f"{spark.catalog.getDatabase(table.schema).locationUri}/{TABLE}"
-        options = {**_OPTIONS, "hoodie.database.name": table.schema, "hoodie.datasource.write.operation": operation}
-        rows.write.format("hudi").options(**options).mode("append").save(location)
-        spark.sql(f"create table if not exists {relation(table.schema)} using hudi location '{location}'")
-        spark.catalog.refreshTable(relation(table.schema))
+        path = location(spark, schema, name)
+        with _writing[schema]:
+            writer = rows.write.format("hudi").options(**options)
+            writer.option("hoodie.datasource.write.operation", operation).mode("append").save(path)
+            spark.sql(f"create table if not exists {relation(schema, name)} using hudi location {literal(path)}")
+            spark.catalog.refreshTable(relation(schema, name))
     except (PySparkException, Py4JJavaError) as error:
-        raise write_error(error, where=relation(table.schema)) from error
+        raise write_error(error, where=relation(schema, name)) from error
 
 
 _COLUMNS = (
@@ -121,11 +153,8 @@ _COLUMNS = (
     "quarantined_at",
 )
 _OPTIONS = {
-    "hoodie.table.name": TABLE,
-    "hoodie.datasource.write.recordkey.field": "quarantine_id",
     "hoodie.datasource.write.partitionpath.field": "",
     "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
-    "hoodie.table.ordering.fields": "quarantined_at",
     "hoodie.write.auto.upgrade": "false",
     "hoodie.index.type": "BUCKET",
     "hoodie.bucket.index.num.buckets": "1",
