@@ -48,6 +48,14 @@ SCALAR_TYPES: Mapping[str, T.DataType] = {
 _DECIMAL = re.compile(r"(?:decimal|numeric)\((\d+),\s*(\d+)\)")
 # What ingest adds to every silver table, and Hudi's own columns: a column of such a name could not be told apart.
 RESERVED = re.compile(r"(__|_hoodie_).*")
+# What steps of ingest name columns of their own, beside those of the source.
+_WORKING = re.compile(
+    r"_(partition|start_offset|order|file|problem|ignored|unavailable|raw|form|outcome|events|duplicates|mixed|is_held"
+    r"|changed|line|event|json|corrupt|row|malformed|empty|unreadable|absent|last|lacking|old_key|log|unplaced|group|alone"
+    r"|rank|repeated|task|first|before|length|unfilled|hash|value|kind|is_envelope|metadata"
+    r"|(held|further|salt|at|new|moved|erased)(_\w*)?)",
+    re.IGNORECASE,
+)
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_]+")
 
 
@@ -365,6 +373,8 @@ def _table(project: Project, file: Path, source: str, schema: str, defaults: Yam
         raise DeclarationError("declares no columns", where=where, expected="each column with name and data_type")
     _refuse_names(names, excluded, where=where)
     _require_chosen(names, excluded, options, where=where)
+    connection = project.connection(options.connection, where=f"{where}: config.meta.ingest.connection")
+    _require_hashable(project, columns, options, connection, where=where)
     for ordering in (column for column in columns if column.name in options.order_by):
         if not isinstance(ordering.data_type, T.IntegerType | T.LongType | T.DateType | T.TimestampType):
             raise DeclarationError(
@@ -372,8 +382,6 @@ def _table(project: Project, file: Path, source: str, schema: str, defaults: Yam
                 where=f"{where}: config.meta.ingest.order_by",
                 expected="columns of type int, bigint, date or timestamp",
             )
-    connection = project.connection(options.connection, where=f"{where}: config.meta.ingest.connection")
-    _require_hashable(project, columns, options, connection, where=where)
     if options.schema_file is not None:
         schema_file = project.root / options.schema_file
         if not schema_file.is_file():
@@ -403,11 +411,13 @@ def _table(project: Project, file: Path, source: str, schema: str, defaults: Yam
 
 
 def is_column_name(name: str) -> bool:
-    """Whether a Hudi table can have a column of that name: its schema is an Avro schema.
+    """Whether silver can have a column of that name: a Hudi table's schema is an Avro schema.
 
     Source: the Avro specification, "Names", with the letters of any script, as Avro's Java library takes them.
     """
-    return all(letter == "_" or letter.isalpha() or (letter.isdecimal() and at) for at, letter in enumerate(name))
+    return not _WORKING.fullmatch(name) and all(
+        letter == "_" or letter.isalpha() or (letter.isdecimal() and at) for at, letter in enumerate(name)
+    )
 
 
 def _refuse_names(names: list[str], excluded: tuple[str, ...], *, where: str) -> None:
@@ -417,7 +427,8 @@ def _refuse_names(names: list[str], excluded: tuple[str, ...], *, where: str) ->
             raise DeclarationError(
                 f"a column is named '{column}'",
                 where=where,
-                expected="letters, digits and underscores, a digit not first: a Hudi table has no other names",
+                expected="letters, digits and underscores, a digit not first, as a Hudi table has them"
+                + (", and no name that ingest gives a column of its own" if _WORKING.fullmatch(column) else ""),
                 action="rename it on its way (Debezium's ReplaceField), or declare it with policy: exclude",
             )
     every = [*names, *excluded]

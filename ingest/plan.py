@@ -320,7 +320,7 @@ def _with_version(  # noqa: PLR0912, PLR0915
         if policy.add != "keep" and (found is None or not is_column_name(seen.name)):
             told = f"column {seen.name}: silver has no type for a {shown}"
             if found is not None:
-                told = f"field '{seen.name}': a column of silver has letters, digits and underscores for a name"
+                told = f"field '{seen.name}': silver cannot have a column of that name"
             refuse(seen, "incompatible", "", policy.incompatible, told)
         elif policy.add == "quarantine":
             refuse(seen, "add", "", "quarantine", f"column {seen.name} is not declared")

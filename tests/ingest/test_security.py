@@ -203,7 +203,7 @@ def test_an_erased_key_is_in_no_file_and_no_older_event_brings_it_back(
 ) -> None:
     sale = table_of("sale", {"sale_id": "bigint", "note": "string"}, ["sale_id"])
     columns = {"mail": "string", "region": "string", "text": "string"}
-    visit = protected("visit", columns, ["mail", "region"], {"mail": "hash"}, table_type="cow", partition_by=["region"])
+    visit = protected("visit", columns, ["mail"], {"mail": "hash"}, table_type="cow", partition_by=["region"])
     project = make_project({"tables": [sale, visit]})
     salted(project)
     first = [sold("c", 10, GONE, f"{CANARY} 1"), sold("c", 11, KEPT, "one"),
@@ -226,7 +226,7 @@ def test_an_erased_key_is_in_no_file_and_no_older_event_brings_it_back(
     assert (told["keys"], told["unsearched_events"], told["waiting_files"]) == (1, 1, 0)
     assert all(place["files"] for place in told["places"])
     (sales, met_people) = project.source().tables
-    erasure = erase(spark, met_people, [parse_key(met_people, f'["{CANARY}", "a"]')])
+    erasure = erase(spark, met_people, [parse_key(met_people, f"mail={CANARY}")])
     assert [(place.rows, place.holding) for place in erasure.places] == [(1, ()), (0, ())]
     assert not holds(spark, lake, str(GONE), CANARY, "rare words", hashed(CANARY))
     assert [row["line"] for row in project.quarantined(spark)] == [4, 5]
@@ -239,7 +239,7 @@ def test_an_erased_key_is_in_no_file_and_no_older_event_brings_it_back(
     project.deliver("shop.visit", 4, [*visits, met("c", 30, CANARY, "a", "new life")])
     landed = project.land_well(spark)
     assert landed["sale"].counts == Counts(read=5, applied=1, duplicate=0, superseded=1, ignored=3)
-    assert landed["visit"].counts == Counts(read=3, applied=1, duplicate=1, ignored=1)
+    assert landed["visit"].counts == Counts(read=3, applied=1, superseded=1, ignored=1)
     assert not holds(spark, lake, str(GONE), CANARY, "rare words")
     assert [row["text"] for row in project.rows(spark, "visit", "text")] == ["new life", "moved"]
     assert replay(spark, sales).counts.applied == 0
@@ -267,7 +267,7 @@ def test_a_key_is_a_list_or_pairs(make_project: MakeProject) -> None:
 @pytest.mark.parametrize(
     ("columns", "policies", "options", "told"),
     [
-        ({"a": "int"}, {"a": "exclude"}, {}, "column 'a' is excluded, and key names it"),
+        ({"a": "int", "b": "int"}, {"a": "exclude"}, {}, "column 'a' is excluded, and key names it"),
         ({"a": "int", "b": "string"}, {"b": "exclude"}, {"partition_by": ["b"]}, "partition_by names it"),
         ({"a": "int", "b": "bigint"}, {"b": "exclude"}, {"order_by": ["b"]}, "order_by names it"),
         ({"a": "int", "b": "bigint"}, {"b": "hash"}, {"order_by": ["b"]}, "hashes have no order"),
@@ -304,8 +304,8 @@ def test_hashes_need_a_salt_from_the_environment(make_project: MakeProject, monk
     monkeypatch.delenv("LAKE_TEST_SALT")
     with pytest.raises(DeclarationError, match="LAKE_TEST_SALT is not set"):
         project.source()
-    connections = project.root / "connections.yml"
-    connections.write_text(connections.read_text(encoding="utf-8").replace("{{ env_var('LAKE_TEST_SALT') }}", SALT))
+    written = {"type": "files", "path": "x", "hash_salt": SALT}
+    (project.root / "connections.yml").write_text(yaml.safe_dump({"files": written}), encoding="utf-8")
     with pytest.raises(DeclarationError, match="hash_salt is written into the file") as error:
         project.source()
     assert SALT not in error.value.message
@@ -352,15 +352,10 @@ def test_a_template_runs_no_code_and_its_error_tells_no_secret(
         assert secret not in "".join(traceback.format_exception(error.value))
 
 
-NAMES = st.text(
-    st.sampled_from(
-        [*"abzAZ019_ .`'\"-,:;$%&()[]{}\\/\n\tüßéÅ名字жא\u0661\u00b2\u00aa", "select", "from", "table", "--", "/*"]
-    ),
-    min_size=1,
-    max_size=6,
-)
-KEYWORDS = ("select", "from", "where", "order", "table", "null", "timestamp", "map", "after", "op", "key", "value",
-            "position", "file", "_file", "_raw", "_op")  # fmt: skip
+_LETTERS = [*"abzAZ019_ .`'\"-,:;$%&()[]{}\\/\n\tüßéÅ名字жא\u0661\u00b2\u00aa", "select", "_file", "--", "/*"]
+NAMES = st.lists(st.sampled_from(_LETTERS), min_size=1, max_size=4).map("".join)
+KEYWORDS = ("select", "from", "where", "order", "table", "null", "timestamp", "map", "after", "op", "source", "key",
+            "value", "position", "file", "_id", "ts_ms", "payload")  # fmt: skip
 
 
 @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -390,13 +385,14 @@ def test_names_that_are_not_refused_hold_their_values(make_project: MakeProject,
     by_name = table_of("by_name", keyed, ["größe", "select"], partition_by=["from"])
     project = make_project({"tables": [table_of("named", columns, ["id"]), by_name]})
     row = {name: f"value of {name}" for name in names.values()}
-    project.deliver("shop.named", 0, [pg("c", 1, id=1, **row), envelope(pg("c", 2, id=2, **row))])
-    odd = dict.fromkeys(("a b", "q`q", 'a"b', "a.b", "1st", "x'; drop"), "x")
-    project.deliver("shop.by_name", 0, [pg("c", 1, größe="é", select=1, **{"from": "a/b c'd"}),
-                                        pg("u", 2, größe="é", select=1, **{"from": "b"}, **odd)])  # fmt: skip
+    project.deliver("shop.named", 0, [{**pg("c", 1, id=1), **row}, envelope({**pg("c", 2, id=2), **row})])
+    odd = dict.fromkeys(("a b", "q`q", 'a"b', "a.b", "1st", "x'; drop", "_file"), "x")
+    key = {"größe": "é", "select": 1}
+    lines = [{**pg("c", 1), **key, "from": "a/b c'd"}, {**pg("u", 2), **key, "from": "b", **odd}]
+    project.deliver("shop.by_name", 0, lines)
     results = project.land_well(spark)
     assert results["by_name"].counts == Counts(read=2, applied=1, quarantined=1)
-    assert "a column of silver has letters" in project.quarantined(spark)[0]["reason"]
+    assert "silver cannot have a column of that name" in project.quarantined(spark)[0]["reason"]
     quoted = [f"`{name}`" for name in columns]
     assert project.rows(spark, "named", *quoted) == [{"id": 1, **row}, {"id": 2, **row}]
     assert project.rows(spark, "by_name") == [{"größe": "é", "select": 1, "from": "a/b c'd"}]
@@ -409,7 +405,10 @@ def test_what_silver_has_in_plain_is_not_mixed_with_hashes_and_hashes_are_compar
     columns = {"id": "int", "mail": "string", "at": "timestamp", "tax": "string"}
     project = make_project({"tables": [protected("t", columns, ["id"], {"mail": "hash", "at": "hash"})]})
     salted(project)
-    rows = [{"id": 1, "mail": "a@b", "at": 1_500_000_000_000_001, "tax": "x"}, {"id": 2, "mail": None, "at": None}]
+    rows: list[Row] = [
+        {"id": 1, "mail": "a@b", "at": 1_500_000_000_000_001, "tax": "x"},
+        {"id": 2, "mail": None, "at": None},
+    ]
     project.deliver("shop.t", 0, [pg("c", 10 + row["id"], **{"tax": None, **row}) for row in rows])
     project.land_well(spark)
     (source_file,) = [tmp_path / "t.csv"]
