@@ -21,6 +21,7 @@ from pyspark.sql import types as T
 from ingest import quarantine
 from ingest.changes import with_position, with_record_key
 from ingest.declaration import Table
+from ingest.decode.types import Field, converted
 from ingest.erasures import remember
 from ingest.errors import InputError, WriteError
 from ingest.policies import all_null, in_silver, local_rows
@@ -162,6 +163,7 @@ def erase(spark: SparkSession, table: Table, keys: Sequence[Key]) -> Erasure:
     salt = remember(known, table, state.watermark)
     after = replace(state, counts=Counts(), erased=tuple(sorted({*state.erased, salt})))
     quarantined, unsearched = _quarantined(silver, state, known)
+    # Any further table with rows of the keys, such as one of all changes, is one more Place here.
     found = [_silver(silver, after, known), *([quarantined] if quarantined else [])]
     places = tuple(_erase_from(place) for place in found)
     silver.register()
@@ -174,27 +176,21 @@ def _record_keys(spark: SparkSession, table: Table, keys: Sequence[Key]) -> Data
     """The record keys, as text, in column `key`: in the types of the source, hashed where silver's are."""
     schema = T.StructType([T.StructField(name, T.StringType()) for name in table.key])
     rows = local_rows(spark, keys, schema)
-    types = {column.name: column.source_type for column in table.columns}
-    typed = rows.select(
-        *(
-            (F.unhex(f"`{name}`") if isinstance(types[name], T.BinaryType) else F.col(f"`{name}`").cast(types[name]))
-            .alias(name)
-            for name in table.key
-        ),
-        F.array_compact(
-            F.array(*(F.when(F.col(f"`{name}`").isNotNull(), F.lit(name)) for name in table.key))
-        ).alias("_given"),
-    )  # fmt: skip
+    columns = {column.name: column for column in table.columns}
+    typed = rows
     for name in table.key:
-        wrong = typed.where(F.array_contains("_given", name) & F.col(f"`{name}`").isNull())
-        if not wrong.isEmpty():
+        column, text = columns[name], Field(F.col(f"`{name}`"), T.StringType(), in_json=False)
+        change = converted(text.value, text, column, column.source_type, table.options.connector)
+        wrong = rows.where(change.problem.isNotNull()).count()
+        if wrong:
             raise InputError(
-                f"{wrong.count()} of {len(keys)} keys have a {name} that is no {types[name].simpleString()}",
+                f"{wrong} of {len(keys)} keys have a {name} that is not exactly a {column.source_type.simpleString()}",
                 where=table.where,
-                expected="values of the source, as the declaration types them; bytes in hexadecimal digits",
+                expected="values as the source's events have them, in the declared types",
                 action="nothing was erased",
             )
-    written = with_record_key(in_silver(typed.drop("_given"), table), table)
+        typed = typed.withColumn(name, change.value)
+    written = with_record_key(in_silver(typed, table), table)
     return (
         written.select(F.col(f"`{table.record_key}`").cast("string").alias("key")).where("key is not null").distinct()
     )

@@ -396,7 +396,7 @@ def decode_rows(
         absent={name: is_update for name in (column.name for column in table.columns)
                 if isinstance(fields[name].data_type, T.NullType)},
         optional={column.name for column in table.columns},
-        unreadable=policies.all_null([field.value for field in fields.values()]),
+        unreadable=policies.all_null([field.value for field in fields.values()]) if table.is_masked else F.lit(False),
         further={name: row_field(name) for name in reading.refused},
     )  # fmt: skip
 
