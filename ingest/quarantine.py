@@ -23,7 +23,7 @@ TABLE = "_quarantine"
 # The columns of decoded changes that the quarantine keeps.
 TAKES = ("_file", "_partition", "_start_offset", "_order", "_problem", "_raw", "_form")
 # The tables of a source are landed side by side; their quarantine is one Hudi table with one writer at a time.
-_writing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+_writing: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
 
 
 def relation(schema: str, name: str = TABLE) -> str:
@@ -86,10 +86,11 @@ def settle(spark: SparkSession, table: Table, replayed: DataFrame) -> None:
     WriteError
         The quarantine could not be written: the events are still in it, and may be replayed again without harm.
     """
-    spark.catalog.refreshTable(relation(table.schema))
-    same = ["quarantine_id", "quarantined_at"]
-    done = spark.table(relation(table.schema)).join(replayed.select(*same), same, "left_semi")
-    write_beside(spark, table.schema, TABLE, done.select(*_COLUMNS), "delete", write_options(table.schema))
+    with _writing[table.schema]:
+        spark.catalog.refreshTable(relation(table.schema))
+        same = ["quarantine_id", "quarantined_at"]
+        done = spark.table(relation(table.schema)).join(replayed.select(*same), same, "left_semi")
+        write_beside(spark, table.schema, TABLE, done.select(*_COLUMNS), "delete", write_options(table.schema))
 
 
 def events(spark: SparkSession, source: Source) -> DataFrame | None:

@@ -322,7 +322,7 @@ def test_hashes_need_a_salt_from_the_environment(make_project: MakeProject, monk
         "{{ var.__func__.__globals__ }}",
         "{{ ''.__class__.__base__.__subclasses__() }}",
         "{{ (''|attr('format'))|attr('__self__') }}",
-        "{% include '/etc/passwd' %}",
+        "{% include 'dbt_project.yml' %}",
         "{% import 'os' as os %}",
         "{{ self.__init__ }}",
         "{{ lipsum.__globals__ }}{{ cycler }}",
