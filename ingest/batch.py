@@ -32,7 +32,9 @@ from ingest.changes import (
 from ingest.declaration import Table
 from ingest.decode.columns import metadata_columns, silver_columns
 from ingest.decode.debezium import EVENT_AS_JSON
+from ingest.erasures import without_erased
 from ingest.errors import InputError
+from ingest.policies import MASKED_FORM
 from ingest.silver import Counts, SilverTable, State
 
 _Keep = Callable[[DataFrame], DataFrame]
@@ -73,7 +75,7 @@ def apply(
         def keep(frame: DataFrame) -> DataFrame:
             return stack.enter_context(_kept(frame))
 
-        changes = with_position(decoded, table)
+        changes = without_erased(with_position(decoded, table), table, before.erased)
         last = keep(last_of_each_key(changes, table))
         told = _summarise(last, before.watermark, table)
         if told.mixed:
@@ -140,6 +142,8 @@ def apply(
             truncated=truncated,
             purged=before.purged,
             columns=silver.column_types,
+            hashed=silver.hashed,
+            erased=before.erased,
         )
         if table.options.history:
             history.put(silver, state, changes, buckets=new.buckets, raised=raised, filled=filled, set_aside=bad[1:])
@@ -243,8 +247,10 @@ def _told_again(table: Table) -> dict[str, Expression]:
     """`_raw` and `_form` of events that were well by themselves: what was read of them was let go."""
     names = [*(column.name for column in table.columns), *(column.name for column in metadata_columns(table))]
     event = F.to_json(F.struct(*(f"`{name}`" for name in names), "__deleted"), EVENT_AS_JSON).cast("binary")
+    # Of a table with column policies, what was decoded holds hashes already.
+    told = F.lit(MASKED_FORM if table.is_masked else None)
     return {
-        "_form": F.when(F.col("_raw").isNotNull(), F.col("_form").cast("string")),
+        "_form": F.when(F.col("_raw").isNotNull(), F.col("_form").cast("string")).otherwise(told),
         "_raw": F.coalesce("_raw", event),
     }
 

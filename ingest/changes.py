@@ -79,10 +79,15 @@ def with_position(changes: DataFrame, table: Table) -> DataFrame:
     )
     log = F.coalesce(log_position(table), F.lit(""))
     placed = changes.withColumn("__position", F.concat(F.lit(epoch), log, F.lit("/"), offset))
-    if table.record_key == "__key":
-        texts = F.array(*(F.col(f"`{name}`").cast("string") for name in table.key))
-        placed = placed.withColumn("__key", F.to_json(texts))
-    return placed.withColumn("__carried", F.lit(None).cast("string"))
+    return with_record_key(placed, table).withColumn("__carried", F.lit(None).cast("string"))
+
+
+def with_record_key(rows: DataFrame, table: Table) -> DataFrame:
+    """Adds `__key`, the key as one text, where the table has such a column."""
+    if table.record_key != "__key":
+        return rows
+    texts = F.array(*(F.col(f"`{name}`").cast("string") for name in table.key))
+    return rows.withColumn("__key", F.to_json(texts))
 
 
 def placed_by_delivery(changes: DataFrame, table: Table) -> DataFrame:

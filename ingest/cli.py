@@ -26,7 +26,8 @@ from rich.table import Table as Grid
 
 from ingest import datasets, quarantine
 from ingest.declaration import Source, Table, load_source, load_sources
-from ingest.errors import DeclarationError, LakeError
+from ingest.erase import erase, parse_key
+from ingest.errors import DeclarationError, InputError, LakeError
 from ingest.plan import renames
 from ingest.project import Project
 from ingest.reconcile import KINDS, Reconciled
@@ -603,6 +604,53 @@ def show_cut(
             for name, instant in sorted(newest_cut(spark, declared.schema).items())
         ]
     _show_rows(rows, ("table", "instant", "read"), as_json, nothing="no cut yet: every table must have been landed")
+
+
+@app.command("erase")
+def erase_keys(
+    source: SourceName,
+    table: Annotated[str, typer.Option("--table", help="The table the keys are of.")],
+    key: Annotated[
+        Optional[list[str]],
+        typer.Option("--key", help="A JSON list of the key's values, or column=value pairs with commas between."),
+    ] = None,
+    keys: Annotated[
+        Optional[Path],
+        typer.Option(
+            "--keys", exists=True, dir_okay=False, help="A file with a key a line: other users can see --key."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    project_dir: ProjectDir = None,
+    profiles_dir: ProfilesDir = None,
+    target: Target = None,
+    debug: Debug = False,
+) -> None:
+    """Remove keys with their whole history; read every file for the proof. Exit code 1 where one still holds a key."""
+    with told_plainly(debug):
+        lines = [*(key or []), *(keys.read_text(encoding="utf-8").splitlines() if keys else [])]
+        project = Project.load(project_dir, profiles_dir, target)
+        (chosen,) = load_source(project, source).choose([table])
+        parsed = [parse_key(chosen, line) for line in lines if line.strip()]
+        if not parsed:
+            raise InputError("names no key", where="--key, --keys", expected="one key at least")
+        erasure = erase(open_session(project), chosen, parsed)
+    rows = [
+        {"table": place.name.replace("`", ""), **asdict(place), "holding": list(place.holding)}
+        for place in erasure.places
+    ]
+    if as_json:
+        told = {"keys": erasure.keys, "unsearched_events": erasure.unsearched, "waiting_files": erasure.waiting}
+        print(json.dumps({**told, "places": rows}, indent=2))
+    else:
+        _show_rows(rows, ("table", "rows", "files", "others", "holding"), False, nothing="")
+        if erasure.unsearched:
+            out.print(f"{erasure.unsearched} quarantined events could not be searched: their key cannot be told")
+        if erasure.waiting:
+            out.print(f"{erasure.waiting} files of events wait: what they say of the keys will be landed")
+    if erasure.holding:
+        _tell_error(f"{len(erasure.holding)} files still hold a key: {', '.join(erasure.holding[:5])}")
+        raise typer.Exit(1)
 
 
 def _quarantine(project_dir: Path | None, profiles_dir: Path | None, target: str | None, source: str) -> Any:

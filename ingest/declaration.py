@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -48,6 +48,14 @@ SCALAR_TYPES: Mapping[str, T.DataType] = {
 _DECIMAL = re.compile(r"(?:decimal|numeric)\((\d+),\s*(\d+)\)")
 # What ingest adds to every silver table, and Hudi's own columns: a column of such a name could not be told apart.
 RESERVED = re.compile(r"(__|_hoodie_).*")
+# What steps of ingest name columns of their own, beside those of the source.
+_WORKING = re.compile(
+    r"_(partition|start_offset|order|file|problem|ignored|unavailable|raw|form|outcome|events|duplicates|mixed|is_held"
+    r"|changed|line|event|json|corrupt|row|malformed|empty|unreadable|absent|last|lacking|old_key|log|unplaced|group|alone"
+    r"|rank|repeated|task|first|before|length|unfilled|hash|value|kind|is_envelope|metadata"
+    r"|(held|further|salt|at|new|moved|erased)(_\w*)?)",
+    re.IGNORECASE,
+)
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_]+")
 
 
@@ -142,6 +150,7 @@ class ColumnOptions(BaseModel):
     binary: Literal["base64", "base64-url-safe", "hex"] | None = None
     special_values: Literal["quarantine", "null"] | None = None
     unsigned: bool = False
+    policy: Literal["exclude", "hash"] | None = None
 
 
 @dataclass(frozen=True)
@@ -149,6 +158,8 @@ class Column:
     """A column of a source table: the contract of the silver table, and what its values mean in the events.
 
     Those that silver has besides the declared ones, by the schema policy, are columns as well, but not `declared`.
+    `hashed_from`: the type of the values whose hashes silver has (`policy: hash`); `hashed_before`: where the events
+    that are decoded, out of the quarantine, hold the hashes themselves.
     """
 
     name: str
@@ -159,11 +170,21 @@ class Column:
     special_values: Literal["quarantine", "null"] | None = None
     unsigned: bool = False
     declared: bool = True
+    hashed_from: T.DataType | None = None
+    hashed_before: T.DataType | None = None
+
+    @property
+    def source_type(self) -> T.DataType:
+        """The type that values of the source have: that of silver, unless silver has their hashes."""
+        return self.hashed_from or self.data_type
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a source system and how its changes are landed."""
+    """A table of a source system and how its changes are landed.
+
+    `excluded` are declared columns that nothing is written of; they are none of its `columns`.
+    """
 
     source: str
     name: str
@@ -174,6 +195,23 @@ class Table:
     connection: FilesConnection
     where: str
     database: JdbcConnection | None = None
+    excluded: tuple[str, ...] = ()
+
+    @property
+    def hashed(self) -> dict[str, T.DataType]:
+        """The columns whose hashes silver has, with the types of their values."""
+        return {column.name: column.hashed_from for column in self.columns if column.hashed_from is not None}
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether an event of the table must not be kept as it was read."""
+        return bool(self.excluded or self.hashed)
+
+    @property
+    def in_source(self) -> Table:
+        """The table with the types that the source has."""
+        columns = tuple(replace(column, data_type=column.source_type, hashed_from=None) for column in self.columns)
+        return replace(self, columns=columns)
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -366,25 +404,16 @@ def _table(project: Project, file: Path, source: str, schema: str, defaults: Yam
         options = IngestOptions.model_validate(merged)
     except ValidationError as error:
         raise declaration_error(error, where=f"{where}: config.meta.ingest") from error
-    columns = tuple(_column(column, where=where) for column in raw.get("columns") or [])
+    declared = [_column(column, where=where) for column in raw.get("columns") or []]
+    columns = tuple(column for column, policy in declared if policy != "exclude")
+    excluded = tuple(column.name for column, policy in declared if policy == "exclude")
     names = [column.name for column in columns]
     if not columns:
         raise DeclarationError("declares no columns", where=where, expected="each column with name and data_type")
-    for column in names:
-        if names.count(column) > 1:
-            raise DeclarationError(f"column '{column}' is declared twice", where=where)
-    for key, chosen in (
-        ("key", options.key),
-        ("partition_by", options.partition_by),
-        ("order_by", options.order_by),
-    ):
-        for column in chosen:
-            if column not in names:
-                raise DeclarationError(
-                    f"{key} names '{column}'",
-                    where=f"{where}: config.meta.ingest.{key}",
-                    expected=f"declared columns: {', '.join(names)}",
-                )
+    _refuse_names(names, excluded, where=where)
+    _require_chosen(names, excluded, options, where=where)
+    connection = project.connection(options.connection, where=f"{where}: config.meta.ingest.connection")
+    _require_hashable(project, columns, options, connection, where=where)
     for ordering in (column for column in columns if column.name in options.order_by):
         if not isinstance(ordering.data_type, T.IntegerType | T.LongType | T.DateType | T.TimestampType):
             raise DeclarationError(
@@ -392,7 +421,6 @@ def _table(project: Project, file: Path, source: str, schema: str, defaults: Yam
                 where=f"{where}: config.meta.ingest.order_by",
                 expected="columns of type int, bigint, date or timestamp",
             )
-    connection = project.connection(options.connection, where=f"{where}: config.meta.ingest.connection")
     if options.schema_file is not None:
         schema_file = project.root / options.schema_file
         if not schema_file.is_file():
@@ -417,6 +445,7 @@ def _table(project: Project, file: Path, source: str, schema: str, defaults: Yam
         database=project.database(options.database.connection, where=f"{where}: config.meta.ingest.database.connection")
         if options.database
         else None,
+        excluded=excluded,
     )
 
 
@@ -436,7 +465,84 @@ def _require_one_consistency(tables: tuple[Table, ...], *, where: str) -> None:
         )
 
 
-def _column(raw: Yaml, *, where: str) -> Column:
+def is_column_name(name: str) -> bool:
+    """Whether silver can have a column of that name: a Hudi table's schema is an Avro schema.
+
+    Source: the Avro specification, "Names", with the letters of any script, as Avro's Java library takes them.
+    """
+    return not _WORKING.fullmatch(name) and all(
+        letter == "_" or letter.isalpha() or (letter.isdecimal() and at) for at, letter in enumerate(name)
+    )
+
+
+def _refuse_names(names: list[str], excluded: tuple[str, ...], *, where: str) -> None:
+    """Names that silver cannot have, and those that Spark does not tell apart."""
+    for column in names:
+        if not is_column_name(column):
+            raise DeclarationError(
+                f"a column is named '{column}'",
+                where=where,
+                expected="letters, digits and underscores, a digit not first, as a Hudi table has them"
+                + (", and no name that ingest gives a column of its own" if _WORKING.fullmatch(column) else ""),
+                action="rename it on its way (Debezium's ReplaceField), or declare it with policy: exclude",
+            )
+    every = [*names, *excluded]
+    for column in every:
+        same = [other for other in every if other.lower() == column.lower()]
+        if len(same) > 1:
+            told = "is declared twice" if len(set(same)) < len(same) else "differs from another by case alone"
+            raise DeclarationError(f"column '{column}' {told}", where=where, expected="names that Spark can tell apart")
+
+
+def _require_chosen(names: list[str], excluded: tuple[str, ...], options: IngestOptions, *, where: str) -> None:
+    """What names columns of the table must name columns that silver has."""
+    for key, chosen in (
+        ("key", options.key),
+        ("partition_by", options.partition_by),
+        ("order_by", options.order_by),
+    ):
+        for column in chosen:
+            if column in excluded:
+                raise DeclarationError(
+                    f"column '{column}' is excluded, and {key} names it",
+                    where=f"{where}.{column}: config.meta.ingest.policy",
+                    expected="a column that no row is known, placed or ordered by",
+                )
+            if column not in names:
+                raise DeclarationError(
+                    f"{key} names '{column}'",
+                    where=f"{where}: config.meta.ingest.{key}",
+                    expected=f"declared columns: {', '.join(names)}",
+                )
+
+
+def _require_hashable(
+    project: Project, columns: tuple[Column, ...], options: IngestOptions, connection: FilesConnection, *, where: str
+) -> None:
+    """Hashed columns need a salt, and may not order or partition the table."""
+    for hashed in (column.name for column in columns if column.hashed_from is not None):
+        for key, chosen, reason in (
+            ("order_by", options.order_by, "hashes have no order of their values"),
+            ("partition_by", options.partition_by, "each value would be a partition"),
+        ):
+            if hashed in chosen:
+                raise DeclarationError(
+                    f"column '{hashed}' is hashed, and {key} names it: {reason}",
+                    where=f"{where}.{hashed}: config.meta.ingest.policy",
+                    expected=f"a column that is not in {key}; one of the key may be hashed",
+                )
+    hashes = [column.name for column in columns if column.hashed_from is not None]
+    if hashes and not (connection.hash_salt and connection.hash_salt.get_secret_value()):
+        raise DeclarationError(
+            f"policy: hash of {', '.join(hashes)} needs a salt, and the connection '{options.connection}' has none",
+            where=f"{where}: config.meta.ingest.connection",
+            expected=f"in {project.profiles_dir / 'connections.yml'}: hash_salt: \"{{{{ env_var('...') }}}}\"",
+            action="set the variable to a long random text, the same wherever hashes should be joined",
+        )
+
+
+def _column(raw: Yaml, *, where: str) -> tuple[Column, str | None]:
+    """A column as silver has it, and its policy."""
     name = _text(raw, "name", where=f"{where}.columns")
     here = f"{where}.{name}"
     if RESERVED.fullmatch(name):
@@ -449,7 +555,21 @@ def _column(raw: Yaml, *, where: str) -> Column:
         raise declaration_error(error, where=f"{here}: config.meta.ingest") from error
     data_type = parse_data_type(_text(raw, "data_type", where=here), where=here)
     _refuse_idle_options(options, data_type, where=f"{here}: config.meta.ingest")
-    return Column(name, data_type, **options.model_dump())
+    column = Column(name, data_type, **options.model_dump(exclude={"policy"}))
+    if options.policy != "hash":
+        return column, options.policy
+    if not is_hashable(data_type):
+        raise DeclarationError(
+            f"policy is hash, of a {data_type.simpleString()}",
+            where=f"{here}: config.meta.ingest.policy",
+            expected="a type whose equal values have one text: no float, double or array",
+        )
+    return replace(column, data_type=T.StringType(), hashed_from=data_type), options.policy
+
+
+def is_hashable(data_type: T.DataType) -> bool:
+    """Whether equal values of a type have one text."""
+    return not isinstance(data_type, T.FloatType | T.DoubleType | T.ArrayType)
 
 
 # The semantic types that can be declared, by what their values can become; a number may always stay one.

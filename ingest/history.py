@@ -194,9 +194,10 @@ def _offset() -> Expression:
     return F.substring_index("__position", "/", -1)
 
 
-def _write(history: SilverTable, rows: DataFrame, buckets: int | None) -> None:
+def write_options(history: SilverTable, buckets: int | None) -> dict[str, str]:
+    """Hudi's options to write to the history, without the operation."""
     table = history.table
-    options = {
+    return {
         "hoodie.table.name": table.name,
         "hoodie.database.name": table.schema,
         "hoodie.datasource.write.recordkey.field": "__change",
@@ -206,7 +207,6 @@ def _write(history: SilverTable, rows: DataFrame, buckets: int | None) -> None:
         "hoodie.datasource.write.table.type": {"mor": "MERGE_ON_READ", "cow": "COPY_ON_WRITE"}[
             table.options.table_type
         ],
-        "hoodie.datasource.write.operation": "upsert",
         "hoodie.combine.before.upsert": "true",
         "hoodie.table.ordering.fields": "__rank",
         "hoodie.write.table.version": str(table.options.table_version),
@@ -218,8 +218,12 @@ def _write(history: SilverTable, rows: DataFrame, buckets: int | None) -> None:
         "hoodie.compact.inline.max.delta.commits": "10",
         **SMALL_COMMITS,
     }
+
+
+def _write(history: SilverTable, rows: DataFrame, buckets: int | None) -> None:
     try:
-        rows.write.format("hudi").options(**options).mode("append").save(history.path)
+        writer = rows.write.format("hudi").options(**write_options(history, buckets))
+        writer.option("hoodie.datasource.write.operation", "upsert").mode("append").save(history.path)
     except (PySparkException, Py4JJavaError) as error:
         raise write_error(error, where=history.path) from error
     history.register()

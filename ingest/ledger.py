@@ -15,7 +15,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest.silver import SMALL_COMMITS, write_error
+from ingest.silver import SMALL_COMMITS, literal, write_error
 
 # The tables of a source are landed side by side; a ledger is one Hudi table with one writer at a time.
 _writing: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
@@ -34,6 +34,26 @@ class Ledger:
     def relation(self) -> str:
         """The quoted name for Spark SQL."""
         return f"`{self.schema}`.`{self.name}`"
+
+    def location(self, spark: SparkSession) -> str:
+        """The folder."""
+        return f"{spark.catalog.getDatabase(self.schema).locationUri}/{self.name}"
+
+    @property
+    def write_options(self) -> dict[str, str]:
+        """Hudi's options to write to it, without the operation."""
+        return {
+            "hoodie.table.name": self.name,
+            "hoodie.database.name": self.schema,
+            "hoodie.datasource.write.recordkey.field": self.key,
+            "hoodie.datasource.write.partitionpath.field": "",
+            "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
+            "hoodie.table.ordering.fields": self.ordering,
+            "hoodie.write.auto.upgrade": "false",
+            "hoodie.index.type": "BUCKET",
+            "hoodie.bucket.index.num.buckets": "1",
+            **SMALL_COMMITS,
+        }
 
     @property
     def writing(self) -> threading.RLock:
@@ -58,24 +78,12 @@ class Ledger:
         WriteError
             Hudi could not write: nothing of it is visible then.
         """
-        options = {
-            "hoodie.table.name": self.name,
-            "hoodie.database.name": self.schema,
-            "hoodie.datasource.write.operation": operation,
-            "hoodie.datasource.write.recordkey.field": self.key,
-            "hoodie.datasource.write.partitionpath.field": "",
-            "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
-            "hoodie.table.ordering.fields": self.ordering,
-            "hoodie.write.auto.upgrade": "false",
-            "hoodie.index.type": "BUCKET",
-            "hoodie.bucket.index.num.buckets": "1",
-            **SMALL_COMMITS,
-        }
         try:
             with self.writing:
-                location = f"{spark.catalog.getDatabase(self.schema).locationUri}/{self.name}"
-                rows.write.format("hudi").options(**options).mode("append").save(location)
-                spark.sql(f"create table if not exists {self.relation} using hudi location '{location}'")
+                location = self.location(spark)
+                writer = rows.write.format("hudi").options(**self.write_options)
+                writer.option("hoodie.datasource.write.operation", operation).mode("append").save(location)
+                spark.sql(f"create table if not exists {self.relation} using hudi location {literal(location)}")
                 spark.catalog.refreshTable(self.relation)
         except (PySparkException, Py4JJavaError) as error:
             raise write_error(error, where=self.relation) from error

@@ -11,7 +11,7 @@ from typing import Literal
 
 from pyspark.sql import types as T
 
-from ingest.declaration import RESERVED, Column, SemanticType, Table
+from ingest.declaration import RESERVED, Column, SemanticType, Table, is_column_name, is_hashable
 
 Kind = Literal["add", "drop", "widen", "narrow", "incompatible"]
 Place = Literal["events", "declaration"]
@@ -23,6 +23,7 @@ _MEANINGS: Mapping[str, tuple[T.DataType, SemanticType]] = {
     "io.debezium.time.NanoTimestamp": (T.TimestampType(), "io.debezium.time.NanoTimestamp"),
     "io.debezium.time.ZonedTimestamp": (T.TimestampType(), "io.debezium.time.ZonedTimestamp"),
 }
+_ANEW = "declare another location and epoch to land the table anew"
 # Times of day become texts, as a declared string would.
 _TIMES = ("io.debezium.time.Time", "io.debezium.time.MicroTime", "io.debezium.time.NanoTime")
 
@@ -226,6 +227,11 @@ def _with_silver(table: Table, silver: Sequence[Column] | None) -> tuple[dict[st
             told = effect if fails else "silver gets the column; rows that are there have null"
             differences.append(_declared(name, "add", "", wanted, told, fails=fails))
             continue
+        if (held[name].hashed_from is None) != (declared.hashed_from is None):
+            now, before = ("hashed", "plain") if declared.hashed_from else ("plain", "hashed")
+            effect = f"the run fails: silver's values are {before}, and would stand beside {now} ones; {_ANEW}"
+            differences.append(_declared(name, "incompatible", before, now, effect, fails=True))
+            continue
         have = held[name].data_type
         if have == declared.data_type:
             continue
@@ -241,8 +247,13 @@ def _with_silver(table: Table, silver: Sequence[Column] | None) -> tuple[dict[st
                 "land the table anew"
             )
             differences.append(_declared(name, "incompatible", shown, wanted, effect, fails=True))
+    excluded = {name.lower() for name in table.excluded}
     for name, column in held.items():
-        if name not in columns and name.lower() not in by_case:
+        if name.lower() in excluded or (column.hashed_from is not None and name.lower() not in by_case):
+            stays = "excluded, and silver has its values" if name.lower() in excluded else "not declared, and hashed"
+            effect = f"the run fails: the column is {stays}; {_ANEW}"
+            differences.append(_declared(name, "incompatible", column.data_type.simpleString(), "", effect, fails=True))
+        elif name not in columns and name.lower() not in by_case:
             differences.append(
                 _declared(name, "drop", column.data_type.simpleString(), "", "silver keeps the undeclared column")
             )
@@ -254,7 +265,7 @@ def _declared(column: str, kind: Kind, found: str, expected: str, effect: str, *
     return Difference(column, kind, "declaration", found, expected, "", effect, fails)
 
 
-def _with_version(  # noqa: PLR0912
+def _with_version(  # noqa: PLR0912, PLR0915
     table: Table, columns: Mapping[str, Column], version: Version
 ) -> tuple[dict[str, Column], Reading, list[Difference]]:
     """The columns after events of a version, how they are read, and how they differ from the columns before."""
@@ -273,35 +284,43 @@ def _with_version(  # noqa: PLR0912
         effect = f"quarantined where it has a value: {reason}"
         note(seen.name, kind, seen.data_type.simpleString(), expected, chosen, effect)
 
+    if table.excluded:
+        excluded = {name.lower() for name in table.excluded}
+        version = replace(version, fields=tuple(f for f in version.fields if f.name.lower() not in excluded))
     names, added, clashing = _matched(columns, version)
     for seen, why in clashing:
         refuse(seen, "incompatible", "", policy.incompatible, why)
     for name, seen in names.items():
         column = columns[name]
-        expected = column.data_type.simpleString()
+        expected = column.source_type.simpleString()
         found = natural(seen)
         if not version.whole:
             continue
-        if not _is_convertible(seen, column.data_type):
+        if not _is_convertible(seen, column.source_type):
             told = f"column {name}: a {seen.data_type.simpleString()} is never a {expected}"
             refuse(seen, "incompatible", expected, policy.incompatible, told)
             continue
         if found is None:
             continue
         shown = found.data_type.simpleString()
-        if is_wider(found.data_type, column.data_type):
-            if policy.widen == "evolve":
+        if is_wider(found.data_type, column.source_type):
+            effect = "silver keeps its type; values that do not fit are quarantined"
+            if policy.widen == "evolve" and column.hashed_from is None:
                 after[name] = replace(column, data_type=found.data_type)
-            kept = "silver keeps its type; values that do not fit are quarantined"
-            effect = "silver's column is widened" if policy.widen == "evolve" else kept
+                effect = "silver's column is widened"
+            elif policy.widen == "evolve" and is_hashable(found.data_type):
+                after[name] = replace(column, hashed_from=found.data_type)
+                effect = "silver has the hashes of the wider values too"
             note(name, "widen", shown, expected, policy.widen, effect)
-        elif is_wider(column.data_type, found.data_type):
+        elif is_wider(column.source_type, found.data_type):
             note(name, "narrow", shown, expected, policy.narrow, "silver keeps its wider type")
     for seen in added:
         found = natural(seen)
         shown = seen.data_type.simpleString()
-        if found is None and policy.add != "keep":
+        if policy.add != "keep" and (found is None or not is_column_name(seen.name)):
             told = f"column {seen.name}: silver has no type for a {shown}"
+            if found is not None:
+                told = f"field '{seen.name}': silver cannot have a column of that name"
             refuse(seen, "incompatible", "", policy.incompatible, told)
         elif policy.add == "quarantine":
             refuse(seen, "add", "", "quarantine", f"column {seen.name} is not declared")
@@ -335,7 +354,9 @@ def _dropped(
         and column.name not in table.key
     ]
     differences = [
-        Difference(column.name, "drop", "events", "", column.data_type.simpleString(), policy, effect, policy == "fail")
+        Difference(
+            column.name, "drop", "events", "", column.source_type.simpleString(), policy, effect, policy == "fail"
+        )
         for column in lacking
     ]
     return tuple(column.name for column in lacking if policy == "quarantine"), differences

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
@@ -23,7 +23,9 @@ from ingest.errors import DeclarationError
 
 Yaml = dict[str, Any]
 _Kind = TypeVar("_Kind", "FilesConnection", "JdbcConnection")
-_SECRET = re.compile(r"pass|pwd|secret|token|credential|//[^/]*@", re.IGNORECASE)
+_SECRET = re.compile(r"pass|pwd|secret|token|credential|salt|access.?key|//[^/]*@", re.IGNORECASE)
+# Keys of a connection that may only come from the environment.
+_SECRET_KEYS = ("password", "hash_salt")
 
 
 class RegistryConnection(BaseModel):
@@ -50,13 +52,17 @@ class RegistryConnection(BaseModel):
 
 
 class FilesConnection(BaseModel):
-    """Change events as files: `<path>/<topic>/**`, as Kafka Connect's object-store sinks write them."""
+    """Change events as files: `<path>/<topic>/**`, as Kafka Connect's object-store sinks write them.
+
+    `hash_salt`: what the hashes of `policy: hash` are made with (see `ingest.policies`).
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     type: Literal["files"]
     path: str
     registry: RegistryConnection | None = None
+    hash_salt: SecretStr | None = None
 
 
 class JdbcConnection(BaseModel):
@@ -92,6 +98,7 @@ class Renderer:
 
     def __init__(self, variables: Mapping[str, Any], target: Mapping[str, Any] | None = None) -> None:
         self._variables = variables
+        self._from_environment: set[str] = set()
         self._jinja = ImmutableSandboxedEnvironment(undefined=StrictUndefined)
         self._jinja.globals = {"env_var": self._env_var, "var": self._var, "target": dict(target or {})}
 
@@ -111,18 +118,22 @@ class Renderer:
             return value
         try:
             return self._jinja.from_string(value).render()
-        except (TemplateError, TypeError, ValueError, ArithmeticError) as error:
+        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError,
+                MemoryError) as error:  # fmt: skip
+            told = f"cannot be rendered: {error or type(error).__name__}"
+            for secret in filter(None, self._from_environment):
+                told = told.replace(secret, "***")
+            # Without its cause, whose text may hold what the environment has.
             raise DeclarationError(
-                f"cannot be rendered: {error}",
-                where=where,
-                expected="text, or Jinja with env_var(...), var(...) and target",
-            ) from error
+                told, where=where, expected="text, or Jinja with env_var(...), var(...) and target"
+            ) from None
 
-    @staticmethod
-    def _env_var(name: str, default: str | None = None) -> str:
+    def _env_var(self, name: str, default: str | None = None) -> str:
         value = os.environ.get(name, default)
         if value is None:
             raise TemplateError(f"environment variable {name} is not set and has no default")
+        if name in os.environ:
+            self._from_environment.add(value)
         return value
 
     def _var(self, name: str, default: Any = None) -> Any:
@@ -278,24 +289,44 @@ def _read_connections(path: Path, renderer: Renderer) -> dict[str, FilesConnecti
         where = f"{path}: {name}"
         kind = raw.get("type") if isinstance(raw, dict) else None
         model: type[FilesConnection | JdbcConnection] = JdbcConnection if kind == "jdbc" else FilesConnection
-        holder = raw if kind == "jdbc" else raw.get("registry") if isinstance(raw, dict) else None
-        if isinstance(holder, dict) and "env_var(" not in str(holder.get("password", "env_var(")):
+        for key in _written_secrets(raw):
             raise DeclarationError(
-                "password is written into the file", where=where, expected="password: \"{{ env_var('...') }}\""
+                f"{key} is written into the file", where=where, expected=f"{key}: \"{{{{ env_var('...') }}}}\""
             )
         try:
             connections[name] = TypeAdapter(model).validate_python(renderer.render(raw, where=where))
         except ValidationError as error:
-            raise declaration_error(error, where=where) from error
+            # Without its cause, whose text has what the file's templates became.
+            raise declaration_error(error, where=where, written=raw) from None
     return connections
 
 
-def declaration_error(error: ValidationError, *, where: str) -> DeclarationError:
-    """Pydantic's findings as one error that names each key, what was found there and what is allowed."""
+def is_secret(key: str, value: str) -> bool:
+    """Whether a setting may hold a secret, by its name or what stands in it."""
+    return bool(_SECRET.search(f"{key} {value}"))
+
+
+def _written_secrets(raw: Any) -> Iterator[str]:
+    """The secrets of a connection that stand in the file."""
+    for key, value in raw.items() if isinstance(raw, dict) else ():
+        if key in _SECRET_KEYS and "env_var(" not in str(value):
+            yield key
+        yield from _written_secrets(value)
+
+
+def declaration_error(error: ValidationError, *, where: str, written: Any = None) -> DeclarationError:
+    """Pydantic's findings as one error that names each key, what was found there and what is allowed.
+
+    `written` is the same structure as it stands in the file: a template is shown, and not what became of it.
+    """
     found = []
     for issue in error.errors():
         key = ".".join(str(part) for part in issue["loc"]) or "(the whole)"
-        shown = "***" if _SECRET.search(f"{key} {issue['input']}") else repr(issue["input"])
+        template = written
+        for part in issue["loc"]:
+            template = template.get(part) if isinstance(template, dict) else None
+        value = template if isinstance(template, str) else issue["input"]
+        shown = "***" if is_secret(key, str(value)) and "env_var(" not in str(value) else repr(value)
         if issue["type"] == "value_error":
             found.append(issue["msg"].removeprefix("Value error, "))
         elif issue["type"] == "missing":

@@ -6,6 +6,7 @@ crash writes the same rows again.
 
 from __future__ import annotations
 
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -21,6 +22,12 @@ def of(schema: str) -> Ledger:
     return Ledger(schema, "_quarantine", key="quarantine_id", ordering="quarantined_at")
 
 
+def identity(table: Table, line: str = "_line") -> Expression:
+    """`quarantine_id` of a decoded change: where it came from."""
+    place = ("_file", "_partition", "_start_offset", line)
+    return F.sha2(F.concat_ws("|", F.lit(table.options.topic), *place), 256).alias("quarantine_id")
+
+
 def put(spark: SparkSession, table: Table, changes: DataFrame) -> None:
     """Writes the decoded changes (see `ingest.decode.columns`) to the quarantine, with their `_problem` as reason.
 
@@ -34,9 +41,7 @@ def put(spark: SparkSession, table: Table, changes: DataFrame) -> None:
         The quarantine could not be written; the caller must not count these events as dealt with.
     """
     rows = changes.select(
-        F.sha2(
-            F.concat_ws("|", F.lit(table.options.topic), "_file", "_partition", "_start_offset", "_line"), 256
-        ).alias("quarantine_id"),
+        identity(table),
         F.lit(table.name).alias("source_table"),
         F.lit(table.options.topic).alias("topic"),
         F.col("_file").alias("file"),

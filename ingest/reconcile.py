@@ -22,6 +22,7 @@ from pyspark.sql import types as T
 
 from ingest.declaration import Table
 from ingest.errors import InputError, LakeError
+from ingest.policies import in_silver
 from ingest.project import JdbcConnection
 from ingest.session import first_line
 from ingest.silver import SilverTable
@@ -145,7 +146,7 @@ def _compare(spark: SparkSession, found: Reconciled, against: Path | None, null_
         F.col(_quoted(column.name)) if column.name in read.columns else F.lit(None).alias(column.name)
         for column in table.columns
     )))  # fmt: skip
-    theirs = _canonical(table, _file(spark, table, path, null_text) if path else _database(spark, table))
+    theirs = _canonical(table, _source(spark, table, path, null_text))
     theirs = theirs.persist(StorageLevel.DISK_ONLY)
     try:
         sums = _sums(theirs, "theirs").join(_sums(ours, "ours"), "__bucket", "full_outer").persist()
@@ -178,6 +179,16 @@ def _canonical(table: Table, rows: DataFrame) -> DataFrame:
     ]
     keys = [F.col(_quoted(name)) for name in table.key]
     return rows.select(*columns).withColumn("__bucket", F.pmod(_hash(keys), F.lit(_BUCKETS)).cast("int"))
+
+
+def _source(spark: SparkSession, table: Table, path: Path | None, null_text: str) -> DataFrame:
+    """The source's rows; of a hashed column the hashes, which are made here. Excluded columns are not read."""
+    source = table.in_source
+    rows = _file(spark, source, path, null_text) if path else _database(spark, source)
+    if not table.hashed:
+        return rows
+    typed = (F.col(_quoted(item.name)).cast(item.data_type).alias(item.name) for item in source.columns)
+    return in_silver(rows.select(*typed), table)
 
 
 def _comparable(value: Column, data_type: T.DataType) -> Column:

@@ -18,8 +18,10 @@ from pyspark.sql import functions as F
 
 from ingest import batch, history, quarantine
 from ingest.declaration import Table
-from ingest.decode.debezium import Part, parts_again
+from ingest.decode.debezium import Part
 from ingest.decode.files import HeldBack, Read, read_files, unreadable_avro
+from ingest.decode.records import parts_again
+from ingest.decode.registry import Registry
 from ingest.errors import DeclarationError, InputError, LakeError
 from ingest.ledger import Ledger
 from ingest.plan import Plan, Reading, plan
@@ -371,23 +373,36 @@ def replay(spark: SparkSession, table: Table) -> Landed:
     kept = events.localCheckpoint() if events is not None else None
     if kept is None or kept.isEmpty():
         return Landed(table)
-    origin = kept.select(
-        F.decode("raw", "UTF-8").alias("value"),
+    nothing = FilesPosition().to_text("")
+    planned, changes = decoded_again(silver, state, kept)
+    counts = batch.apply(planned, state, changes, state.position if state else nothing, replayed=kept.count())
+    planned.register()
+    quarantine.settle(spark, table, kept)
+    return Landed(table, counts, seconds=time.monotonic() - started)
+
+
+def decoded_again(silver: SilverTable, state: State | None, events: DataFrame) -> tuple[SilverTable, DataFrame]:
+    """Rows of the quarantine as decoded changes, each with its line as `_order`; and silver as it will be.
+
+    Raises
+    ------
+    LakeError
+        As `land_table`.
+    """
+    table = silver.table
+    origin = events.select(
+        F.col("raw").alias("_raw"),
         F.col("form").alias("_form"),
         F.col("partition").alias("_partition"),
         F.col("start_offset").alias("_start_offset"),
         F.col("line").alias("_order"),
         F.col("file").alias("_file"),
     )
-    nothing = FilesPosition().to_text("")
     known, _ = _planned(silver, state)
-    parts = parts_again(origin, known.table)
+    registry = Registry.of(table.connection.registry) if table.connection.registry else None
+    parts = parts_again(origin, known.table, registry)
     planned, readings = _planned(silver, state, parts)
-    changes = _decoded(planned.table, parts, readings)
-    counts = batch.apply(planned, state, changes, state.position if state else nothing, replayed=kept.count())
-    planned.register()
-    quarantine.settle(spark, table, kept)
-    return Landed(table, counts, seconds=time.monotonic() - started)
+    return planned, _decoded(planned.table, parts, readings)
 
 
 def _held_back(table: Table, held_back: Sequence[HeldBack]) -> InputError:

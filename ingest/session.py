@@ -7,15 +7,17 @@ session write and read Hudi tables with the same configuration.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyspark
 from py4j.protocol import Py4JJavaError
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ingest.errors import DeclarationError, LakeError, SetupError
-from ingest.project import Project
+from ingest.project import Project, is_secret
 
 
 def open_session(project: Project) -> SparkSession:
@@ -41,14 +43,30 @@ def open_session(project: Project) -> SparkSession:
     os.chdir(project.root)
     _require_hudi()
     builder = SparkSession.builder.enableHiveSupport()
-    for key, value in (target.get("server_side_parameters") or {}).items():
-        builder = builder.config(key, str(value))
+    settings = {key: str(value) for key, value in (target.get("server_side_parameters") or {}).items()}
+    for key, value in settings.items():
+        builder = builder.config(key, value)
     try:
+        _start_java(settings)
         session = builder.getOrCreate()
         session.sql("show databases").collect()
     except (PySparkException, Py4JJavaError, RuntimeError) as error:
         raise _session_error(error, project) from error
     return session
+
+
+def _start_java(settings: Mapping[str, str]) -> None:
+    """Starts Spark's Java process, where none runs yet, with the settings that are no secret.
+
+    They stand on its command line, which every user of the machine can read. The secret ones follow by the connection
+    to it; only what the process itself starts with (spark.driver.*) must stand there.
+    """
+    if SparkContext._gateway is not None:
+        return
+    shown = {
+        key: value for key, value in settings.items() if key.startswith("spark.driver.") or not is_secret(key, value)
+    }
+    SparkContext._ensure_initialized(conf=SparkConf().setAll(list(shown.items())))
 
 
 def _require_hudi() -> None:

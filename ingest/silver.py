@@ -22,6 +22,7 @@ from pyspark.sql import types as T
 from ingest.declaration import RESERVED, Column, Table, parse_data_type
 from ingest.decode.columns import metadata_columns, silver_columns
 from ingest.errors import LakeError, WriteError
+from ingest.policies import fingerprint, salt_of
 from ingest.session import first_line
 
 STATE_KEY = "lake.state"
@@ -101,6 +102,11 @@ class State:
         The greatest `__position` of a tombstone that was removed for good.
     columns:
         The columns of the source that silver has, by name, with their types; empty in commits of older versions.
+    hashed:
+        The columns of which silver has hashes, by name, with the fingerprint of the salt.
+    erased:
+        The fingerprints of the salts that keys were erased with, '' for none; empty where no key ever was
+        (`ingest.erase`).
     instant:
         Hudi's instant of the commit (its completion time where the table's version records it).
     """
@@ -114,6 +120,8 @@ class State:
     truncated: str = ""
     purged: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
+    hashed: Mapping[str, str] = field(default_factory=dict)
+    erased: tuple[str, ...] = ()
     instant: str = ""
 
     @classmethod
@@ -133,7 +141,8 @@ class State:
         content: dict[str, Any] = json.loads(text)
         known = {each.name for each in fields(cls)} & content.keys()
         counted = {name: Counts(**content[name]) for name in ("counts", "totals")}
-        return cls(**{**{name: content[name] for name in known}, **counted, "instant": instant})
+        erased = tuple(content.get("erased", ()))
+        return cls(**{**{name: content[name] for name in known}, **counted, "erased": erased, "instant": instant})
 
 
 @dataclass(frozen=True)
@@ -200,6 +209,7 @@ class SilverTable:
                         expected=f"epoch {state.epoch} or greater: an epoch only grows",
                         action="declare it; nothing was landed",
                     )
+                self._require_salt(state)
                 return state
         if not committed:
             return None
@@ -214,9 +224,26 @@ class SilverTable:
         """How many commits the table has made after that one."""
         return sum(1 for _ in takewhile(lambda commit: commit[1] > instant, self._instants()))
 
+    def _require_salt(self, state: State) -> None:
+        """Another salt would give equal values different hashes, without a word."""
+        known = set(state.erased) | {of for name, of in state.hashed.items() if name in self.table.hashed}
+        other = known - {"", fingerprint(salt_of(self.table))}
+        if other:
+            raise WriteError(
+                "the connection's hash_salt is not the one that the table's hashes, or its erased keys, are made with",
+                where=self.table.where,
+                expected=f"the salt with the fingerprint {', '.join(sorted(other))}",
+                action="set the variable as before; a new salt needs another location and epoch. Nothing was landed",
+            )
+
+    @property
+    def hashed(self) -> dict[str, str]:
+        """The columns of which silver has hashes, as `State` keeps them."""
+        return dict.fromkeys(self.table.hashed, fingerprint(salt_of(self.table)))
+
     def read(self) -> DataFrame:
         """The table's rows, tombstones included, with Hudi's columns and those of its next commit."""
-        return self._conformed(self._stored())
+        return self._conformed(self.stored())
 
     def _conformed(self, stored: DataFrame) -> DataFrame:
         types = {column.name: column.dataType for column in stored.schema}
@@ -235,10 +262,11 @@ class SilverTable:
         Hudi keeps the files of the last commits only: where they are gone, so are the rows.
         """
         earlier = (completed for requested, completed in self._instants() if requested < commit_time)
-        stored = self._stored(next(earlier, "00000000000000000"))
+        stored = self.stored(next(earlier, "00000000000000000"))
         return self._conformed(stored)
 
-    def _stored(self, at: str | None = None) -> DataFrame:
+    def stored(self, at: str | None = None) -> DataFrame:
+        """The table's rows as they are, or as they were at an instant."""
         travel = {} if at is None else {"as.of.instant": at}
         return self.spark.read.format("hudi").options(**travel).load(self.path)
 
@@ -246,10 +274,17 @@ class SilverTable:
         """The columns of the source that the table has, in order, whether they are declared or not."""
         types = state.columns or {
             column.name: column.dataType.simpleString()
-            for column in self._stored().schema
+            for column in self.stored().schema
             if not RESERVED.fullmatch(column.name)
         }
-        return tuple(Column(name, parse_data_type(text, where=self.path)) for name, text in types.items())
+        return tuple(
+            Column(
+                name,
+                parse_data_type(text, where=self.path),
+                hashed_from=T.StringType() if name in state.hashed else None,
+            )
+            for name, text in types.items()
+        )
 
     def conform(self, state: State) -> None:
         """Gives the table the columns it should have, by a commit without rows.
@@ -260,7 +295,8 @@ class SilverTable:
             Hudi could not write.
         """
         rows = self.read().limit(0).select(*(f"`{name}`" for name in silver_columns(self.table)))
-        self.write(rows, replace(state, counts=Counts(), columns=self.column_types), first=False)
+        new = replace(state, counts=Counts(), columns=self.column_types, hashed=self.hashed)
+        self.write(rows, new, first=False)
 
     @property
     def column_types(self) -> dict[str, str]:
@@ -289,11 +325,11 @@ class SilverTable:
 
     def columns(self) -> list[str]:
         """The table's columns without Hudi's own, quoted."""
-        return [f"`{name}`" for name in self._stored().columns if not name.startswith("_hoodie_")]
+        return [f"`{name}`" for name in self.stored().columns if not name.startswith("_hoodie_")]
 
     def _commit(self, rows: DataFrame, state: State, operation: str) -> None:
         try:
-            rows.write.format("hudi").options(**self._options(state, operation)).mode("append").save(self.path)
+            rows.write.format("hudi").options(**self.write_options(state, operation)).mode("append").save(self.path)
         except (PySparkException, Py4JJavaError) as error:
             raise write_error(error, where=self.path) from error
 
@@ -307,7 +343,7 @@ class SilverTable:
         """
         relation = self.table.relation
         try:
-            self.spark.sql(f"create table if not exists {relation} using hudi location '{self.path}'")
+            self.spark.sql(f"create table if not exists {relation} using hudi location {literal(self.path)}")
             self._register_columns()
             self.spark.catalog.refreshTable(relation)
         except (PySparkException, Py4JJavaError) as error:
@@ -325,7 +361,7 @@ class SilverTable:
         if {column.name: column.dataType.simpleString() for column in known}.items() >= self.column_types.items():
             return
         partitions = set(self.table.options.partition_by)
-        columns = T.StructType([column for column in self._stored().schema if column.name not in partitions])
+        columns = T.StructType([column for column in self.stored().schema if column.name not in partitions])
         schema = self._jvm.org.apache.spark.sql.types.DataType.fromJson(columns.json())
         catalog.externalCatalog().alterTableDataSchema(self.table.schema, self.table.name, schema)
 
@@ -335,7 +371,8 @@ class SilverTable:
             return None
         return self.table.options.buckets or max(1, round(rows / _ROWS_A_BUCKET))
 
-    def _options(self, state: State, operation: str) -> dict[str, str]:
+    def write_options(self, state: State, operation: str) -> dict[str, str]:
+        """Hudi's options to write to the table, with the state for the commit."""
         options = self.table.options
         key = self.table.record_key
         common = {
@@ -412,6 +449,11 @@ class SilverTable:
         archived = client.getArchivedTimeline()
         archived.loadCompletedInstantDetailsInMemory()
         yield from _newest_first(archived.getCommitsTimeline().filterCompletedInstants())
+
+
+def literal(text: str) -> str:
+    """A text for Spark SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _newest_first(timeline: Any) -> Iterator[tuple[Any, Any]]:

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from ingest import policies
 from ingest.declaration import Table
 from ingest.decode.columns import (
     OPTIONAL,
@@ -29,7 +30,7 @@ from ingest.decode.columns import (
     MetadataColumn,
     metadata_columns,
 )
-from ingest.decode.types import Field, converted
+from ingest.decode.types import Converted, Field, converted
 from ingest.plan import EventField, Reading, Version
 
 # How a typed event is kept as text: exact to the microsecond.
@@ -166,7 +167,8 @@ def _may_have_more_keys(text: Expression, table: Table) -> Expression:
         return (F.length(within) - F.length(F.replace(within, F.lit(of), F.lit("")))) / len(of)
 
     def columns_in(within: Expression) -> Expression:
-        keys = (dumps(column.name, ensure_ascii=False) + ":" for column in table.columns)
+        names = [*(column.name for column in table.columns), *table.excluded]
+        keys = (dumps(name, ensure_ascii=False) + ":" for name in names)
         return reduce(lambda left, right: left + right, (within.contains(key).cast("int") for key in keys))
 
     odd = text.contains('" :') | text.contains('["') | text.contains('[ "') | text.contains("\t")
@@ -190,7 +192,7 @@ def _unknown_fields(lines: DataFrame, table: Table) -> tuple[EventField, ...]:
     suspects = lines.where(_may_have_more_keys(F.coalesce("value", F.lit("")), table)).select(row.alias("row"))
     keyed = [F.element_at("keys", name).isNotNull() for name in table.key]
     is_row = reduce(lambda left, right: left | right, keyed) if keyed else F.lit(True)
-    known = F.array(*(F.lit(column.name) for column in table.columns))
+    known = F.array(*(F.lit(name) for name in (*(column.name for column in table.columns), *table.excluded)))
     valued = F.map_keys(F.map_filter("keys", lambda key, value: value.isNotNull() & ~key.startswith("__")))
     keys = F.from_json("row", "map<string,string>").alias("keys")
     unknown = suspects.select("row", keys).where(is_row).withColumn("unknown", F.array_except(valued, known))
@@ -320,6 +322,8 @@ def _typed_json(
         absent=absent,
         placeholders=seen.placeholder,
         optional={column.name for column in table.columns if not column.declared},
+        unreadable=malformed,
+        further={name: Field(member(name), T.StringType()) for name in reading.refused},
     )
 
 
@@ -394,6 +398,8 @@ def decode_rows(
         absent={name: is_update for name in (column.name for column in table.columns)
                 if isinstance(fields[name].data_type, T.NullType)},
         optional={column.name for column in table.columns},
+        unreadable=policies.all_null([field.value for field in fields.values()]) if table.is_masked else F.lit(False),
+        further={name: row_field(name) for name in reading.refused},
     )  # fmt: skip
 
 
@@ -411,10 +417,21 @@ def parts_again(events: DataFrame, table: Table) -> list[Part]:
             parts.append(json_part(events.where("_form is null").select("value", *ORIGIN), table))
             continue
         known = loads(form)
-        event = F.from_json("value", T.StructType.fromJson(known["type"]), EVENT_AS_JSON).alias("event")
-        typed = events.where(F.col("_form") == form).select(event, *ORIGIN)
-        parts.append(typed_part(typed, known["semantic_types"]))
+        own = events.where(F.col("_form") == form)
+        if "type" in known:
+            event = F.from_json("value", T.StructType.fromJson(known["type"]), EVENT_AS_JSON).alias("event")
+            # The text itself is kept again where it waits on.
+            text = [F.col("value").cast("binary").alias("_value")] if known.get("masked") else []
+            part = typed_part(own.select(event, *text, *ORIGIN), known["semantic_types"])
+        else:
+            part = json_part(own.select("value", *ORIGIN), table)
+        parts.append(Part(part.version, partial(_decode_masked, part, form)) if known.get("masked") else part)
     return parts
+
+
+def _decode_masked(part: Part, form: str, table: Table, reading: Reading) -> DataFrame:
+    decoded = part.decode(policies.taken_as_hashed(table), reading)
+    return decoded.withColumn("_form", F.when(F.col("_raw").isNotNull(), F.lit(form)))
 
 
 def _is_envelope_type(event: T.StructType) -> bool:
@@ -471,8 +488,14 @@ def _typed(
     form: str | None = None,
     placeholders: bool = True,
     optional: Set[str] = frozenset(),
+    unreadable: Expression,
+    further: Mapping[str, Field],
 ) -> DataFrame:
-    """The decoded changes: every field cast to its type, with the first thing that is wrong as `_problem`."""
+    """The decoded changes: every field cast to its type, with the first thing that is wrong as `_problem`.
+
+    `unreadable` and the `further` fields are looked at only for a table with column policies (`ingest.policies`): where
+    nothing of an event can be told apart, and what else of it is worth keeping in the quarantine.
+    """
     metadata = metadata_columns(table)
     declared = {column.name: column for column in table.columns}
     untyped = events.select(
@@ -482,8 +505,11 @@ def _typed(
         ignored.alias("_empty"),
         _unavailable(fields, table, absent, placeholders, optional).alias("_unavailable"),
         *(field.value.alias(name) for name, field in fields.items()),
+        *(_looked_at_for_masks(unreadable, further, absent) if table.is_masked else ()),
     )
-    wanted: dict[str, T.DataType] = {column.name: column.data_type for column in table.columns}
+    if table.is_masked:
+        untyped = policies.with_salt(untyped, table)
+    wanted: dict[str, T.DataType] = {column.name: column.source_type for column in table.columns}
     wanted |= {column.name: column.data_type for column in metadata}
     wanted["__deleted"] = T.StringType()
     op = F.coalesce(F.col("__op"), F.lit(""))
@@ -498,6 +524,11 @@ def _typed(
     values, checks = {}, []
     for name, data_type in wanted.items():
         change = converted(F.col(f"`{name}`"), fields[name], declared.get(name), data_type, table.options.connector)
+        column = declared.get(name)
+        if column is not None and column.hashed_from is not None:
+            change = _hashed(change, column.hashed_from)
+        elif column is not None and column.hashed_before is not None:
+            change = Converted(*policies.taken(change.value, column.hashed_before))
         told = F.concat(F.lit(f"column {name}: "), change.problem)
         if name in declared and name not in table.key:
             nothing = hidden | unavailable[name] if name in unavailable else hidden
@@ -516,17 +547,74 @@ def _typed(
         *checks,
     )
     problem_found = F.when(~is_empty, found)
+    kept, kept_form = F.col("_raw"), form
+    if table.is_masked:
+        hashes = {name: _kept_hash(name, values[name], unavailable.get(name)) for name in table.hashed}
+        kept, kept_form = _masked(fields, further, hashes, form)
+        kept = F.when(F.col("_unreadable"), policies.not_kept(F.col("_raw"), table)).otherwise(kept).cast("binary")
+        why = F.when(F.col("_unreadable"), F.concat(F.lit("; "), policies.not_kept(F.col("_raw"), table)))
+        problem_found = F.concat(problem_found, F.coalesce(why, F.lit("")))
     return untyped.select(
         *(values[column.name].alias(column.name) for column in table.columns),
         *(values[column.name].alias(column.name) for column in metadata),
         is_deleted.cast("string").alias("__deleted"),
         *ORIGIN,
-        F.when(problem_found.isNotNull() | F.col("_unavailable").isNotNull(), F.col("_raw")).alias("_raw"),
-        F.when(problem_found.isNotNull() | F.col("_unavailable").isNotNull(), F.lit(form)).alias("_form"),
+        F.when(problem_found.isNotNull() | F.col("_unavailable").isNotNull(), kept).alias("_raw"),
+        F.when(problem_found.isNotNull() | F.col("_unavailable").isNotNull(), F.lit(kept_form)).alias("_form"),
         problem_found.alias("_problem"),
         F.col("_unavailable"),
         is_empty.alias("_ignored"),
     )
+
+
+def _looked_at_for_masks(
+    unreadable: Expression, further: Mapping[str, Field], absent: Mapping[str, Expression]
+) -> list[Expression]:
+    named = [F.when(condition, F.lit(name)) for name, condition in absent.items()]
+    lacks = F.array_compact(F.array(*named)) if named else F.array().cast("array<string>")
+    return [
+        F.coalesce(unreadable, F.lit(False)).alias("_unreadable"),
+        lacks.alias("_absent"),
+        *(field.value.alias(f"_further_{name}") for name, field in further.items()),
+    ]
+
+
+def _hashed(change: Converted, data_type: T.DataType) -> Converted:
+    told = F.lit(f"a value that is not exactly a {data_type.simpleString()}, and is not shown (policy: hash)")
+    return Converted(policies.hashed(change.value, data_type), F.when(change.problem.isNotNull(), told))
+
+
+def _masked(
+    fields: Mapping[str, Field], further: Mapping[str, Field], hashes: Mapping[str, Expression], form: str | None
+) -> tuple[Expression, str]:
+    """What the quarantine keeps of an event: an unwrapped one with the columns, but for the excluded ones; its form.
+
+    A list of what is kept, and not of what is left out: nothing else of the event can get through, such as another
+    image of the row, or the same column written differently.
+    """
+    values = {name: hashes.get(name, F.col(f"`{name}`")) for name in fields}
+    values |= {name: F.col(_quoted(f"_further_{name}")) for name in further}
+    if form is None:
+        return policies.masked_text(values, F.col("_absent")), policies.MASKED_FORM
+    types = {name: field.data_type for name, field in (*fields.items(), *further.items())}
+    types |= dict.fromkeys(hashes, T.StringType())
+    names = [name for name, data_type in types.items() if not isinstance(data_type, T.NullType)]
+    event = F.to_json(F.struct(*(values[name].alias(name) for name in names)), EVENT_AS_JSON)
+    known = {name: meaning for name, meaning in loads(form)["semantic_types"].items() if name not in hashes}
+    kept = T.StructType([T.StructField(name, types[name]) for name in names])
+    return event, dumps({"type": kept.jsonValue(), "semantic_types": known, "masked": True})
+
+
+def _kept_hash(name: str, value: Expression, unavailable: Expression | None) -> Expression:
+    """What a masked event has of a hashed column: the hash, Debezium's placeholder, null, or that nothing was kept."""
+    told = F.coalesce(value, F.lit(policies.NOT_KEPT))
+    if unavailable is not None:
+        told = F.when(unavailable, F.lit(UNAVAILABLE_VALUE)).otherwise(told)
+    return F.when(F.col(f"`{name}`").isNotNull(), told)
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
 
 
 def _may_be_unavailable(fields: Mapping[str, Field], table: Table, absent: Mapping[str, Expression]) -> Iterator[str]:

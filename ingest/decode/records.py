@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.avro.functions import from_avro
 
+from ingest import policies
 from ingest.declaration import Table
 from ingest.decode import debezium
 from ingest.decode.columns import ORIGIN, metadata_columns
@@ -171,12 +172,10 @@ def _avro_part(values: DataFrame, payload: Expression, schema: str, name: str) -
         taken = [*(column.name for column in table.columns), *(column.name for column in metadata_columns(table))]
         is_nothing = reduce(lambda left, right: left & right, [F.col(f"`{column}`").isNull() for column in taken])
         told = F.concat(F.lit(f"the value does not decode with {name}, or holds none of the columns: "), "_problem")
-        return decoded.withColumns(
-            {
-                "_problem": F.when(F.col("_problem").isNotNull() & is_nothing, told).otherwise(F.col("_problem")),
-                "_form": F.when(F.col("_raw").isNotNull(), F.lit(RECORD_FORM)),
-            }
-        )
+        problem = F.when(F.col("_problem").isNotNull() & is_nothing, told).otherwise(F.col("_problem"))
+        # What is left of a masked event is not the record's value any more.
+        form = {} if table.is_masked else {"_form": F.when(F.col("_raw").isNotNull(), F.lit(RECORD_FORM))}
+        return decoded.withColumns({"_problem": problem, **form})
 
     return Part(part.version, decode)
 
@@ -190,13 +189,18 @@ def _part_aside(values: DataFrame, told: dict[str, str]) -> Part:
         for schema_id, reason in told.items():
             problem = problem.when(kind == _ID + schema_id, F.lit(reason))
         is_bad = problem.isNotNull()
-        return values.select(
+        rows, raw, form = values, F.col("value"), RECORD_FORM
+        if table.is_masked:
+            rows, form = policies.with_salt(values, table), policies.MASKED_FORM
+            told_of = policies.not_kept(F.col("value"), table)
+            problem, raw = F.concat(problem, F.lit("; "), told_of), told_of.cast("binary")
+        return rows.select(
             *_nulls((column.name, column.data_type) for column in table.columns),
             *_nulls((column.name, column.data_type) for column in metadata_columns(table)),
             F.lit("false").alias("__deleted"),
             *ORIGIN,
-            F.when(is_bad, F.col("value")).alias("_raw"),
-            F.when(is_bad, F.lit(RECORD_FORM)).alias("_form"),
+            F.when(is_bad, raw).alias("_raw"),
+            F.when(is_bad, F.lit(form)).alias("_form"),
             problem.alias("_problem"),
             F.lit(None).cast("string").alias("_unavailable"),
             (kind == _TOMBSTONE).alias("_ignored"),
