@@ -114,6 +114,15 @@ def avro(rows: Sequence[Row]) -> bytes:
     return sink.getvalue()
 
 
+def records(*values: bytes) -> bytes:
+    """Kafka's records as a Parquet file."""
+    offsets = pa.array(range(len(values)), pa.int64())
+    columns = {"value": pa.array(values, pa.binary()), "partition": pa.array([0] * len(values), pa.int32())}
+    sink = io.BytesIO()
+    pq.write_table(pa.table({**columns, "offset": offsets}), sink)
+    return sink.getvalue()
+
+
 def events() -> list[Any]:
     """Every form of an event, well and not."""
     return [
@@ -129,6 +138,9 @@ def events() -> list[Any]:
     ]
 
 
+BARE = {"type": "record", "name": "Value", "fields": [{"name": "mail", "type": "string"}]}
+
+
 @pytest.mark.spark
 def test_protected_values_are_written_nowhere_and_replayed_events_have_the_same_hashes(
     make_project: MakeProject, spark: SparkSession
@@ -136,8 +148,14 @@ def test_protected_values_are_written_nowhere_and_replayed_events_have_the_same_
     people = protected("person", COLUMNS, ["person_id"], POLICIES)
     typed = protected("typed", COLUMNS, ["person_id"], POLICIES, table_type="cow")
     by_mail = protected("by_mail", {"mail": "string", "visits": "int"}, ["mail"], {"mail": "hash"})
-    project = make_project({"tables": [people, typed, by_mail]})
+    recorded = protected("recorded", COLUMNS, ["person_id"], POLICIES)
+    bare = protected("bare", COLUMNS, ["person_id"], POLICIES, schema_file="bare.avsc")
+    project = make_project({"tables": [people, typed, by_mail, recorded, bare]})
     salted(project)
+    (project.root / "bare.avsc").write_text(json.dumps(BARE), encoding="utf-8")
+    values = [json.dumps(person("c", 10, 1)).encode(), b"\x07" + CANARY.encode()]
+    project.deliver("shop.recorded", 0, records(*values), "parquet")
+    project.deliver("shop.bare", 0, records(CANARY.encode()), "parquet")
     project.deliver("shop.person", 0, events())
     texts = [{**person("c", 10, 1), "pay": "10.5"}, {**person("c", 11, 2), "pay": CANARY},
              {**person("u", 12, 3), "note": UNAVAILABLE_VALUE}]  # fmt: skip
@@ -145,6 +163,8 @@ def test_protected_values_are_written_nowhere_and_replayed_events_have_the_same_
     project.deliver("shop.by_mail", 0, [pg("c", 1, mail=CANARY, visits=1), pg("c", 2, mail="other", visits=1)])
     landed = project.land_well(spark)
     assert landed["person"].counts == Counts(read=9, applied=5, quarantined=4)
+    assert landed["recorded"].counts == Counts(read=2, applied=1, quarantined=1)
+    assert landed["bare"].counts == Counts(read=1, quarantined=1)
     assert landed["typed"].counts == Counts(read=3, applied=1, quarantined=2)
     project.deliver("shop.by_mail", 2, [pg("u", 3, mail=CANARY, visits=2), pg("d", 4, mail="other", visits=None)])
     project.land_well(spark)
@@ -156,7 +176,7 @@ def test_protected_values_are_written_nowhere_and_replayed_events_have_the_same_
     assert [row["pay"] for row in rows[:3]] == [hashed("10.5"), hashed("7"), hashed("7.1")], "one text a number"
     assert project.rows(spark, "typed", "pay") == [{"pay": hashed("10.5")}], "the same in every table"
     quarantined = project.quarantined(spark)
-    assert len(quarantined) == 6
+    assert len(quarantined) == 8
     reasons = {row["reason"] for row in quarantined}
     assert any("pay: a value that is not exactly a decimal(10,2), and is not shown" in reason for reason in reasons)
     assert any("not kept" in reason and "HMAC-SHA256" in reason for reason in reasons)
@@ -174,8 +194,8 @@ def test_protected_values_are_written_nowhere_and_replayed_events_have_the_same_
     (row,) = [row for row in project.rows(spark, "typed") if row["person_id"] == 3]
     assert (row["mail"], row["pay"], row["note"]) == (hashed(f"3@{CANARY}.org"), hashed("10.5"), "long")
     waiting = project.quarantined(spark)
-    assert len(waiting) == 4, "what was not kept cannot be applied"
-    for table in project.source().choose(["person", "typed"]):
+    assert len(waiting) == 6, "what was not kept cannot be applied"
+    for table in project.source().choose(["person", "typed", "recorded", "bare"]):
         assert replay(spark, table).counts.applied == 0
     again = [(row["file"], row["line"], row["raw"]) for row in project.quarantined(spark)]
     assert again == [(row["file"], row["line"], row["raw"]) for row in waiting]
@@ -456,8 +476,7 @@ for command in (["check"], ["ingest"], ["ingest", "--json"], ["plan", "--json"],
 def test_secrets_stand_in_no_file_no_output_and_no_process_list(make_project: MakeProject, tmp_path: Path) -> None:
     """A process of its own, with Spark's event log: its files, what it says, and what the machine's users see of it."""
     people = protected("person", COLUMNS, ["person_id"], POLICIES, database={"connection": "db", "table": "public.p"})
-    records = table_of("record", {"id": "int"}, ["id"])
-    project = make_project({"tables": [people, records]})
+    project = make_project({"tables": [people, table_of("record", {"id": "int"}, ["id"])]})
     home, log = tmp_path / "home", tmp_path / "events"
     log.mkdir()
     template = "{{ env_var('CANARY_SECRET') }}"
@@ -473,8 +492,7 @@ def test_secrets_stand_in_no_file_no_output_and_no_process_list(make_project: Ma
                    "spark.eventLog.dir": log.as_uri()}  # fmt: skip
     (project.root / "profiles.yml").write_text(yaml.safe_dump(profiles), encoding="utf-8")
     project.deliver("shop.person", 0, events())
-    rows = {"value": pa.array([b"\0\0\0\0\1rest"]), "partition": pa.array([0], pa.int32()), "offset": pa.array([0])}
-    pq.write_table(pa.table(rows), project.deliver("shop.record", 0, b"", "parquet"))
+    project.deliver("shop.record", 0, records(b"\0\0\0\0\1rest"), "parquet")
 
     secret = f"{CANARY}-secret"
     said = tmp_path / "said"
