@@ -64,9 +64,24 @@ WHOLE = [
     event("d", 50, None, 240),
 ]
 NOISE = [event("c", 10, "ACTIVE"), *(event("u", 10, "ACTIVE", n, synced_at=60 * n) for n in range(1, 51))]
+
+
+def dated(op: str, seq: int, status: str | None, valid: int, known: int) -> Row:
+    """An event whose `updated_at` says from when on its state holds, made at another time."""
+    return {**event(op, seq, status, known), "updated_at": (START + timedelta(seconds=valid)).isoformat()}
+
+
 BITEMPORAL = [
-    {**event("u", seq, status, known), "updated_at": (START + timedelta(seconds=valid)).isoformat()}
-    for seq, status, valid, known in ((10, "PENDING", 0, 60), (20, "ACTIVE", 120, 180), (30, "SUSPENDED", 240, 300))
+    dated("u", 10, "PENDING", 0, 60),
+    dated("u", 20, "ACTIVE", 120, 180),
+    dated("u", 30, "SUSPENDED", 240, 300),
+]
+CORRECTED = [
+    dated("c", 10, "PENDING", 0, 60),
+    dated("u", 20, "ACTIVE", 120, 180),
+    dated("u", 30, "TRIAL", 0, 240),
+    dated("u", 40, "PAUSED", 60, 300),
+    dated("d", 50, None, 0, 360),
 ]
 # The cases by the table they are played in, each with a customer of its own: first and second batch.
 BY_SEQ: dict[str, tuple[list[Row], list[Row]]] = {
@@ -81,6 +96,7 @@ BY_SEQ: dict[str, tuple[list[Row], list[Row]]] = {
     "whole": (WHOLE, WHOLE),
     "whole_cut": (WHOLE[3:], [*WHOLE[:4], *WHOLE]),
     "bitemporal": (BITEMPORAL[1:], BITEMPORAL[:1]),
+    "corrected": (CORRECTED[2:], CORRECTED),
 }
 TABLES: dict[str, tuple[dict[str, tuple[list[Row], list[Row]]], dict[str, Any]]] = {
     "by_seq": (BY_SEQ, {"order_by": ["seq"], "history": True}),
@@ -322,4 +338,21 @@ def test_9_bitemporal_history_keeps_what_was_known_when(told: Told) -> None:
         ("ACTIVE", at(120), None, at(180), at(300)),
         ("ACTIVE", at(120), at(240), at(300), None),
         ("SUSPENDED", at(240), None, at(300), None),
+    ]
+
+
+def test_9_bitemporal_corrections_and_deletes(told: Told) -> None:
+    """Beyond the matrix: a state that is corrected, one that turns out to lie between two others, and a delete.
+
+    What was known before is kept; the delete holds from the time it was made.
+    """
+    found = told.versions("known", "corrected", "status", "valid_from", "valid_to", "known_from", "known_to")
+    assert sorted(found, key=lambda row: (row[1], row[3])) == [
+        ("PENDING", at(0), None, at(60), at(180)),
+        ("PENDING", at(0), at(120), at(180), at(240)),
+        ("TRIAL", at(0), at(120), at(240), at(300)),
+        ("TRIAL", at(0), at(60), at(300), None),
+        ("PAUSED", at(60), at(120), at(300), None),
+        ("ACTIVE", at(120), None, at(180), at(360)),
+        ("ACTIVE", at(120), at(360), at(360), None),
     ]
