@@ -20,8 +20,8 @@ $(VENV)/.ready: requirements.lock pyproject.toml ingest/jars.lock packages.yml d
 demo: setup  ## Generate a database, land it, build and test the marts, land its changes, build again (SCALE=0.01: a quick look)
 	@python dev/demo.py --scale $(SCALE)
 
-test: setup  ## All tests that need no server
-	pytest
+test: setup  ## All tests that need no server, in two processes
+	pytest -n 2 --dist loadfile
 
 test-real: setup  ## The tests against real servers, which dev/servers.sh installs (Debian; as root)
 	@bash dev/servers.sh

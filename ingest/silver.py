@@ -262,8 +262,8 @@ class SilverTable:
         Hudi keeps the files of the last commits only: where they are gone, so are the rows.
         """
         earlier = (completed for requested, completed in self._instants() if requested < commit_time)
-        stored = self.stored(next(earlier, "00000000000000000"))
-        return self._conformed(stored)
+        instant = next(earlier, None)
+        return self._conformed(self.stored(instant) if instant else self.stored().limit(0))
 
     def stored(self, at: str | None = None) -> DataFrame:
         """The table's rows as they are, or as they were at an instant."""
