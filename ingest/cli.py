@@ -50,8 +50,9 @@ app = typer.Typer(
 quarantine_app = typer.Typer(help="Events that could not be applied.", no_args_is_help=True)
 app.add_typer(quarantine_app, name="quarantine")
 
-out = Console()
-err = Console(stderr=True)
+# Where nobody watches, such as a log, tables are wide rather than cut.
+out = Console(width=None if sys.stdout.isatty() else 160)
+err = Console(stderr=True, width=None if sys.stderr.isatty() else 160)
 
 
 class PositionTo(StrEnum):

@@ -26,6 +26,7 @@ from ingest.erasures import remember
 from ingest.errors import InputError, WriteError
 from ingest.policies import all_null, in_silver, local_rows
 from ingest.runner import decoded_again
+from ingest.session import java_class
 from ingest.silver import Counts, SilverTable, State, write_error
 from ingest.sources.files import FilesPosition, TopicFolder
 
@@ -266,8 +267,7 @@ def _commit(place: Place, rows: DataFrame, options: Mapping[str, str]) -> None:
 
 
 def _files_below(spark: SparkSession, path: str) -> Iterator[str]:
-    jvm: Any = spark._jvm
-    root = jvm.org.apache.hadoop.fs.Path(path)
+    root = java_class(spark, "org.apache.hadoop.fs.Path")(path)
     found = root.getFileSystem(spark._jsc.hadoopConfiguration()).listFiles(root, True)
     while found.hasNext():
         yield str(found.next().getPath().toString())
@@ -297,8 +297,7 @@ def _holding(place: Place, data: Sequence[str], others: Sequence[str]) -> tuple[
 
 
 def _has_any(spark: SparkSession, path: str, texts: Sequence[bytes]) -> bool:
-    jvm: Any = spark._jvm
-    file = jvm.org.apache.hadoop.fs.Path(path)
+    file = java_class(spark, "org.apache.hadoop.fs.Path")(path)
     stream = file.getFileSystem(spark._jsc.hadoopConfiguration()).open(file)
     overlap = max(map(len, texts))
     try:

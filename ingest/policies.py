@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ingest.declaration import Table
+from ingest.session import java_class
 
 # `_form` of an event of which the quarantine keeps what the policies leave, as a JSON text.
 MASKED_FORM = dumps({"masked": True})
@@ -43,15 +44,14 @@ def salt_of(table: Table) -> str:
 
 def local_rows(spark: SparkSession, rows: Sequence[Sequence[object]], schema: T.StructType) -> DataFrame:
     """A few rows that no plan shows, and that reach Spark without a file, which Python's own way of doing it writes."""
-    jvm: Any = spark._jvm
     gateway: Any = spark.sparkContext._gateway
-    listed = jvm.java.util.ArrayList()
+    listed = java_class(spark, "java.util.ArrayList")()
     for row in rows:
-        values = gateway.new_array(jvm.java.lang.Object, len(row))
+        values = gateway.new_array(java_class(spark, "java.lang.Object"), len(row))
         for place, value in enumerate(row):
             values[place] = value
-        listed.add(jvm.org.apache.spark.sql.RowFactory.create(values))
-    parsed = jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json())
+        listed.add(java_class(spark, "org.apache.spark.sql.RowFactory").create(values))
+    parsed = java_class(spark, "org.apache.spark.sql.types.DataType").fromJson(schema.json())
     return DataFrame(spark._jsparkSession.createDataFrame(listed, parsed), spark)
 
 

@@ -23,7 +23,7 @@ from ingest.declaration import RESERVED, Column, Table, parse_data_type
 from ingest.decode.columns import metadata_columns, silver_columns
 from ingest.errors import LakeError, WriteError
 from ingest.policies import fingerprint, salt_of
-from ingest.session import first_line
+from ingest.session import first_line, java_class
 
 STATE_KEY = "lake.state"
 # Hudi's settings for small commits: each of these was measured (docs/performance.md).
@@ -177,7 +177,7 @@ class SilverTable:
 
     def exists(self) -> bool:
         """Whether there is a Hudi table at the path."""
-        properties = self._jvm.org.apache.hadoop.fs.Path(f"{self.path}/.hoodie/hoodie.properties")
+        properties = java_class(self.spark, "org.apache.hadoop.fs.Path")(f"{self.path}/.hoodie/hoodie.properties")
         return bool(properties.getFileSystem(self._hadoop).exists(properties))
 
     def is_committed(self) -> bool:
@@ -362,7 +362,7 @@ class SilverTable:
             return
         partitions = set(self.table.options.partition_by)
         columns = T.StructType([column for column in self.stored().schema if column.name not in partitions])
-        schema = self._jvm.org.apache.spark.sql.types.DataType.fromJson(columns.json())
+        schema = java_class(self.spark, "org.apache.spark.sql.types.DataType").fromJson(columns.json())
         catalog.externalCatalog().alterTableDataSchema(self.table.schema, self.table.name, schema)
 
     def buckets_for(self, rows: int) -> int | None:
@@ -418,10 +418,6 @@ class SilverTable:
         }
 
     @property
-    def _jvm(self) -> Any:
-        return self.spark._jvm
-
-    @property
     def _hadoop(self) -> Any:
         return self.spark._jsc.hadoopConfiguration()
 
@@ -436,10 +432,11 @@ class SilverTable:
             yield str(instant.requestedTime()), _completion(instant)
 
     def _completed(self) -> Iterator[tuple[Any, Any]]:
-        hudi = self._jvm.org.apache.hudi
+        storage = java_class(self.spark, "org.apache.hudi.hadoop.fs.HadoopFSUtils").getStorageConf(self._hadoop)
         client = (
-            hudi.common.table.HoodieTableMetaClient.builder()
-            .setConf(hudi.hadoop.fs.HadoopFSUtils.getStorageConf(self._hadoop))
+            java_class(self.spark, "org.apache.hudi.common.table.HoodieTableMetaClient")
+            .builder()
+            .setConf(storage)
             .setBasePath(self.path)
             .build()
         )

@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import partial, reduce
 from json import dumps, loads
-from typing import Any
 
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -32,6 +31,7 @@ from ingest.decode.columns import (
 )
 from ingest.decode.types import Converted, Field, converted
 from ingest.plan import EventField, Reading, Version
+from ingest.session import java_class
 
 # How a typed event is kept as text: exact to the microsecond.
 EVENT_AS_JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
@@ -107,13 +107,17 @@ def _decode_json(lines: DataFrame, seen: _Seen, table: Table, reading: Reading) 
     return decode(bodies, table, seen, reading)
 
 
+# More forms of events than this in a batch are not told apart one by one.
+_MOST_FORMS = 1000
+
+
 @dataclass(frozen=True)
 class _Seen:
     """What a batch of JSON texts holds: whole envelopes, unwrapped events, {"schema", "payload"} around them.
 
     `nested`: objects within the events, or something behind them; `placeholder`: values that PostgreSQL's log lacks;
-    `control`: heartbeats, transaction markers, schema changes; `unknown`: keys may be there that are no columns;
-    `lacks`: columns whose key is not in each event.
+    `control`: heartbeats, transaction markers, schema changes; `unknown`: keys of rows that are no columns;
+    `partial`: columns whose key some row lacks; `lacks`: those of them that a create, update or read lacks.
     """
 
     wrapped: bool
@@ -123,63 +127,75 @@ class _Seen:
     placeholder: bool
     control: bool
     unknown: bool
+    partial: frozenset[str]
     lacks: tuple[str, ...]
 
     @classmethod
     def in_texts(cls, lines: DataFrame, table: Table, *, thorough: bool) -> _Seen:
+        """Finds the forms of the events: the keys of the text, of its payload and of its row. They are few."""
         policy = table.options.schema_policy
-        text = F.coalesce("value", F.lit(""))
-        encoded = base64.b64encode(UNAVAILABLE_VALUE.encode()).decode()
-        numbers = dumps([int(byte) for byte in UNAVAILABLE_VALUE.encode()], separators=(",", ":"))
-        envelope = _is_envelope(text)
         looks_for_more = thorough or policy.add != "keep"
         looks_for_all = thorough or policy.drop != "keep"
-        # A delete may bring its key alone.
-        has_row = ~_is_control(text) & ~text.rlike(_ROWLESS) & ~text.isin("", "null")
-        missing = {f"lacks {c.name}": has_row & ~_has_key(text, c.name) for c in table.columns if looks_for_all}
-        row = lines.select(
-            F.bool_or(_is_wrapped(text)).alias("wrapped"),
-            F.bool_or(envelope).alias("enveloped"),
-            F.bool_or(~envelope).alias("unwrapped"),
-            F.bool_or(F.instr(text, "}") != F.length(text)).alias("nested"),
-            F.bool_or(text.contains(UNAVAILABLE_VALUE) | text.contains(encoded) | text.contains(numbers[1:-1])).alias(
-                "placeholder"
-            ),
-            F.bool_or(_is_control(text)).alias("control"),
-            F.bool_or(_may_have_more_keys(text, table) if looks_for_more else F.lit(False)).alias("unknown"),
-            *(F.bool_or(condition).alias(name) for name, condition in missing.items()),
-        ).first()
-        assert row is not None
-        found = {name: bool(value) for name, value in row.asDict().items()}
-        lacks = tuple(name.removeprefix("lacks ") for name in missing if found.pop(name))
-        return cls(**found, lacks=lacks)
+        text = F.coalesce("value", F.lit(""))
+        keys, wrapped, enveloped = F.col("keys"), F.col("wrapped"), F.col("enveloped")
+        body = F.when(wrapped, F.get_json_object("text", "$.payload")).otherwise(F.col("text"))
+        is_row_of = F.array_contains(keys, "op") & F.array_contains(keys, "source")
+        has_image = F.array_contains(keys, "after") | F.array_contains(keys, "before")
+        flat = F.array_contains(keys, "__op") | F.array_contains(keys, "__deleted")
+        payload = F.array(F.lit("payload"))
+        with_schema = [F.array(F.lit("schema"), F.lit("payload")), F.array(F.lit("payload"), F.lit("schema"))]
+        read = (
+            lines.select(text.alias("text"), F.json_object_keys(text).alias("outer"))
+            .withColumn("wrapped", F.coalesce(F.col("outer").isin(payload, *with_schema), F.lit(False)))
+            .withColumn("keys", F.when(wrapped, F.json_object_keys(body)).otherwise(F.col("outer")))
+            .withColumn("enveloped", F.coalesce(is_row_of & has_image & ~flat, F.lit(False)))
+        )
+        forms = read.groupBy(
+            "wrapped",
+            "enveloped",
+            keys,
+            F.when(enveloped, F.json_object_keys(F.get_json_object(body, "$.after"))).alias("image"),
+            (F.col("text").rlike(_ROWLESS) if looks_for_all else F.lit(False)).alias("rowless"),
+        ).agg(
+            F.bool_or(F.instr("text", "}") != F.length("text")).alias("nested"),
+            F.bool_or(_has_placeholder(F.col("text"), table)).alias("placeholder"),
+        )
+        found = forms.limit(_MOST_FORMS + 1).collect()
+        many = len(found) > _MOST_FORMS
+
+        def is_control(form: Row) -> bool:
+            of_no_row = is_control_schema(set(form["keys"] or ())) and not _wants_control(table)
+            return of_no_row and not form["enveloped"]
+
+        of_rows = [form for form in found if form["keys"] is not None and not is_control(form)]
+        keyed = [(form, form["image"] if form["enveloped"] else form["keys"]) for form in of_rows]
+        images = [set(names) for _, names in keyed if names is not None]
+        whole = [set(names or ()) for form, names in keyed if not form["rowless"]]
+        columns = [column.name for column in table.columns]
+        known = {*columns, *table.excluded}
+        rows = [names for names in images if not table.key or names & set(table.key)]
+        more = any(name not in known and not name.startswith("__") for names in rows for name in names)
+        lacks = [name for name in columns if many or any(name not in names for names in whole)]
+        return cls(
+            wrapped=many or any(form["wrapped"] for form in found),
+            enveloped=many or any(form["enveloped"] for form in found),
+            unwrapped=many or not all(form["enveloped"] for form in found),
+            nested=many or any(form["nested"] for form in found),
+            placeholder=many or any(form["placeholder"] for form in found),
+            control=(many and not _wants_control(table)) or any(is_control(form) for form in found),
+            unknown=looks_for_more and (many or more),
+            partial=frozenset(name for name in columns if many or any(name not in names for names in images)),
+            lacks=tuple(lacks) if looks_for_all else (),
+        )
 
 
-def _may_have_more_keys(text: Expression, table: Table) -> Expression:
-    """Whether a JSON text may have a key that is no column: true where one has, and seldom where none has.
-
-    Counts the ends of keys, `":`. A text value holds that only behind a backslash, which makes the count too great;
-    each column found, and each key that begins with two underscores (Debezium's metadata), stands for one of them. What
-    could make their number too great, or the count too small, is taken for a key as well.
-    """
-
-    def occurrences(of: str, within: Expression) -> Expression:
-        return (F.length(within) - F.length(F.replace(within, F.lit(of), F.lit("")))) / len(of)
-
-    def columns_in(within: Expression) -> Expression:
-        names = [*(column.name for column in table.columns), *table.excluded]
-        keys = (dumps(name, ensure_ascii=False) + ":" for name in names)
-        return reduce(lambda left, right: left + right, (within.contains(key).cast("int") for key in keys))
-
-    odd = text.contains('" :') | text.contains('["') | text.contains('[ "') | text.contains("\t")
-    begins = text.startswith('{"__').cast("int")
-    own = occurrences(',"__', text) + occurrences(', "__', text) + begins
-    flat = odd | (occurrences('":', text) != columns_in(text) + own)
-    # The row of an envelope: from its `after` to the first brace that closes, where that ends a flat object.
-    row = F.substring_index(F.substring_index(text, '"after":', -1), "}", 1)
-    is_flat = (occurrences("{", row) == 1) & ~row.contains("\\") & (occurrences('"', row) % 2 == 0)
-    enveloped = ~F.ltrim(row).startswith("null") & (odd | ~is_flat | (occurrences('":', row) != columns_in(row)))
-    return F.when(_is_wrapped(text), True).when(_is_envelope(text), enveloped).otherwise(flat)
+def _has_placeholder(text: Expression, table: Table) -> Expression:
+    """Whether a text may hold a value that PostgreSQL's log lacks."""
+    if table.options.connector != "postgresql":
+        return F.lit(False)
+    encoded = base64.b64encode(UNAVAILABLE_VALUE.encode()).decode()
+    numbers = dumps([int(byte) for byte in UNAVAILABLE_VALUE.encode()], separators=(",", ":"))
+    return text.contains(UNAVAILABLE_VALUE) | text.contains(encoded) | text.contains(numbers[1:-1])
 
 
 def _unknown_fields(lines: DataFrame, table: Table) -> tuple[EventField, ...]:
@@ -189,10 +205,11 @@ def _unknown_fields(lines: DataFrame, table: Table) -> tuple[EventField, ...]:
     """
     body = F.trim(_payload())
     row = F.when(_is_envelope(body), F.get_json_object(body, "$.after")).otherwise(F.when(~_is_control(body), body))
-    suspects = lines.where(_may_have_more_keys(F.coalesce("value", F.lit("")), table)).select(row.alias("row"))
+    known = F.array(*(F.lit(name) for name in (*(column.name for column in table.columns), *table.excluded)))
+    more = F.filter(F.array_except(F.json_object_keys("row"), known), lambda name: ~name.startswith("__"))
+    suspects = lines.select(row.alias("row")).where(F.size(more) > 0)
     keyed = [F.element_at("keys", name).isNotNull() for name in table.key]
     is_row = reduce(lambda left, right: left | right, keyed) if keyed else F.lit(True)
-    known = F.array(*(F.lit(name) for name in (*(column.name for column in table.columns), *table.excluded)))
     valued = F.map_keys(F.map_filter("keys", lambda key, value: value.isNotNull() & ~key.startswith("__")))
     keys = F.from_json("row", "map<string,string>").alias("keys")
     unknown = suspects.select("row", keys).where(is_row).withColumn("unknown", F.array_except(valued, known))
@@ -201,8 +218,8 @@ def _unknown_fields(lines: DataFrame, table: Table) -> tuple[EventField, ...]:
     if not names:
         return ()
     session = lines.sparkSession
-    jvm: Any = session._jvm
-    texts = getattr(rows._jdf, "as")(jvm.org.apache.spark.sql.Encoders.STRING())
+    encoders = java_class(session, "org.apache.spark.sql.Encoders")
+    texts = getattr(rows._jdf, "as")(encoders.STRING())
     inferred = T.StructType.fromJson(loads(session._jsparkSession.read().json(texts).schema().json()))
     return tuple(EventField(item.name, item.dataType) for item in inferred if item.name in names)
 
@@ -289,19 +306,24 @@ def _typed_json(
     def member(name: str) -> Expression:
         return F.get_json_object(json, f"{within}['{name}']")
 
+    def has(name: str) -> Expression:
+        """Whether the row has the column; looked at only where the value is null."""
+        image = json if within == "$" else F.get_json_object(json, within)
+        found = F.json_object_keys(image)
+        other = reading.names.get(name, name)
+        return F.coalesce(F.array_contains(found, name) | F.array_contains(found, other), F.lit(False))
+
     for name, other in reading.names.items():
         here = F.when(_has_key(json, name), fields[name].value).otherwise(member(other))
         fields[name] = Field(here, T.StringType())
     # An update without a column says nothing of it; Kafka Connect's converters write nulls out.
     absent = {
-        column.name: fields[column.name].value.isNull()
-        & F.coalesce(op == "u", F.lit(True))
-        & ~_has_key(json, column.name)
-        & ~_has_key(json, reading.names.get(column.name, column.name))
-        for column in table.columns
+        name: fields[name].value.isNull() & F.coalesce(op == "u", F.lit(True)) & ~has(name)
+        for name in (column.name for column in table.columns)
+        if name in seen.partial
     }
     ignored = json.isNull() | json.isin("", "null")
-    if seen.control and not _wants_control(table):
+    if seen.control:
         ignored = ignored | (op.isNull() & _is_control(json))
     malformed = F.col("_event._corrupt").isNotNull() | ~json.startswith("{")
     if seen.nested:
@@ -310,7 +332,7 @@ def _typed_json(
     for name, reason in reading.refused.items():
         problem = problem.when(member(name).isNotNull(), F.lit(reason))
     for name in reading.required:
-        lacks = ~F.coalesce(op, F.lit("")).isin("d", "t", "m") & ~_has_key(json, name)
+        lacks = ~F.coalesce(op, F.lit("")).isin("d", "t", "m") & fields[name].value.isNull() & ~has(name)
         problem = problem.when(lacks, F.lit(_lacking(name)))
     return _typed(
         parsed,

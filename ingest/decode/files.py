@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column as Expression
@@ -17,7 +16,7 @@ from ingest.decode.debezium import Part, json_part, typed_part
 from ingest.decode.records import RECORD_COLUMNS, record_parts
 from ingest.decode.registry import Registry
 from ingest.decode.registry import semantic_types as semantic_types  # noqa: PLC0414
-from ingest.session import first_line
+from ingest.session import first_line, java_class
 from ingest.sources.files import EventFile
 
 _SYNC_BYTES = 16
@@ -87,13 +86,12 @@ def probe_avro(spark: SparkSession, file: EventFile) -> tuple[str, str]:
     without a word. Each block ends with the sync marker of the header, so a whole file does (Avro specification,
     "Object Container Files"); this looks for it.
     """
-    jvm: Any = spark._jvm
     hadoop = spark._jsc.hadoopConfiguration()
-    path = jvm.org.apache.hadoop.fs.Path(file.path)
+    path = java_class(spark, "org.apache.hadoop.fs.Path")(file.path)
+    decoder = java_class(spark, "org.apache.avro.generic.GenericDatumReader")()
     try:
-        reader = jvm.org.apache.avro.file.DataFileReader(
-            jvm.org.apache.avro.mapred.FsInput(path, hadoop), jvm.org.apache.avro.generic.GenericDatumReader()
-        )
+        bytes_of = java_class(spark, "org.apache.avro.mapred.FsInput")(path, hadoop)
+        reader = java_class(spark, "org.apache.avro.file.DataFileReader")(bytes_of, decoder)
         try:
             schema = str(reader.getSchema().toString())
             kind = str(reader.getSchema().getType().getName())
@@ -123,12 +121,12 @@ def probe_records(spark: SparkSession, file: EventFile) -> str:
 
     Source: the columns of Spark's Kafka source ("Structured Streaming + Kafka Integration Guide").
     """
-    jvm: Any = spark._jvm
     hadoop = spark._jsc.hadoopConfiguration()
-    parquet = jvm.org.apache.parquet.hadoop
-    path = jvm.org.apache.hadoop.fs.Path(file.path)
+    path = java_class(spark, "org.apache.hadoop.fs.Path")(file.path)
+    parquet = "org.apache.parquet.hadoop"
     try:
-        reader = parquet.ParquetFileReader.open(parquet.util.HadoopInputFile.fromPath(path, hadoop))
+        bytes_of = java_class(spark, f"{parquet}.util.HadoopInputFile").fromPath(path, hadoop)
+        reader = java_class(spark, f"{parquet}.ParquetFileReader").open(bytes_of)
         try:
             fields = reader.getFooter().getFileMetaData().getSchema().getFields()
         finally:

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from ingest.errors import InputError
 from ingest.project import RegistryConnection
-from ingest.session import first_line
+from ingest.session import first_line, java_class
 
 # Seconds before each further attempt: a registry that is started anew, or is busy, answers within a few seconds.
 _PAUSES = (0.2, 0.6, 1.8)
@@ -161,8 +161,7 @@ def parsed(spark: SparkSession, schema: WrittenSchema) -> tuple[str, str]:
     """
     if schema.kind != "AVRO":
         return "", f"is of type {schema.kind}, expected AVRO"
-    jvm: Any = spark._jvm
-    parser = getattr(jvm.org.apache.avro, "Schema$Parser")()
+    parser = java_class(spark, "org.apache.avro.Schema$Parser")()
     try:
         for text in schema.references:
             parser.parse(text)

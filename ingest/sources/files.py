@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from ingest.declaration import Table
 from ingest.errors import InputError
+from ingest.session import java_class
 
 Encoding = Literal["avro", "json", "records"]
 ENCODINGS: dict[str, Encoding] = {".avro": "avro", ".json": "json", ".jsonl": "json", ".parquet": "records"}
@@ -147,7 +148,7 @@ class TopicFolder:
                 expected="a folder named as the topic, with .avro, .json, .jsonl or .parquet files below it",
                 action="check `topic` in the declaration and `path` of the connection, and that the sink has written",
             ) from error
-        path = spark._jvm.org.apache.hadoop.fs.Path(self.path)  # type: ignore[union-attr]
+        path = java_class(spark, "org.apache.hadoop.fs.Path")(self.path)
         system = path.getFileSystem(spark._jsc.hadoopConfiguration())
         root = str(system.makeQualified(path).toString())
         return root, [EventFile(row.path, row.length, row.modified_ms) for row in listing.collect()]

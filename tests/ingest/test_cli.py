@@ -65,6 +65,7 @@ def test_the_way_of_a_source_from_check_to_sql(project: DbtProject) -> None:
 
     landed = {row["table"]: row for row in json.loads(lake("ingest", "shop", "--json", *here).stdout)}
     expected = {"table": "order_line", "files": 1, "error": None, **ZERO, "read": 5, "applied": 3, "superseded": 2}
+    expected |= {"waiting": 0, "waits_for": None}
     assert {key: value for key, value in landed["order_line"].items() if key != "seconds"} == expected
     assert landed["customer"]["applied"] == 2
 

@@ -13,6 +13,7 @@ import pytest
 from conftest import DbtProject, MakeProject, Row, new_project, pg, table_of
 from pyspark.sql import SparkSession
 
+from ingest import transactions
 from ingest.declaration import Source
 from ingest.errors import DeclarationError
 from ingest.runner import Landed, land
@@ -225,15 +226,16 @@ def test_repeated_events_and_markers_change_nothing(bank: Bank, spark: SparkSess
     assert bank.at_cut(spark) == {"checking": {1: 50}, "saving": {1: 150}}
 
 
-def test_only_the_newest_cuts_are_kept(bank: Bank, spark: SparkSession) -> None:
-    for amount in range(12):
+def test_only_the_newest_cuts_are_kept(bank: Bank, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transactions, "CUTS_KEPT", 3)
+    for amount in range(5):
         _, events, end = bank.transaction(("checking", "u", 1, 100 - amount), ("saving", "u", 1, 100 + amount))
         bank.send(events)
         bank.begin_and_end(end)
         assert not any(landed.error for landed in bank.land(spark).values())
     kept = cuts(bank.project.schema).read(spark)
     assert kept is not None
-    assert kept.select("cut_at").distinct().count() == 10
+    assert kept.select("cut_at").distinct().count() == 3
     oldest = kept.orderBy("cut_at").where("source_table = 'checking'").first()
     assert oldest is not None
     query = f"select balance from {bank.project.schema}.checking timestamp as of '{oldest['instant']}'"
@@ -248,7 +250,7 @@ def test_any_delivery_shows_whole_commits_only(table_type: str, tmp_path: Path, 
     balances = {table: {1: 100} for table in TABLES}
     states = [json.dumps(balances, sort_keys=True)]
     queues: dict[str, list[Row]] = {topic: [] for topic in (*(f"shop.bank.{table}" for table in TABLES), TRANSACTIONS)}
-    for _ in range(40):
+    for _ in range(25):
         changes = _transfer(rng, balances)
         _, events, end = bank.transaction(*changes)
         for table, event in events:
