@@ -157,7 +157,7 @@ class _Seen:
             F.when(enveloped, F.json_object_keys(F.get_json_object(body, "$.after"))).alias("image"),
             (F.col("text").rlike(_ROWLESS) if looks_for_all else F.lit(False)).alias("rowless"),
         ).agg(
-            F.bool_or(F.instr("text", "}") != F.length("text")).alias("nested"),
+            F.bool_or(~_ends_at_first_brace(F.col("text"))).alias("nested"),
             F.bool_or(_has_placeholder(F.col("text"), table)).alias("placeholder"),
         )
         found = forms.limit(_MOST_FORMS + 1).collect()
@@ -187,6 +187,11 @@ class _Seen:
             partial=frozenset(name for name in columns if many or any(name not in names for names in images)),
             lacks=tuple(lacks) if looks_for_all else (),
         )
+
+
+def _ends_at_first_brace(text: Expression) -> Expression:
+    """Whether a text's first closing brace is its end: a flat object, and nothing behind it."""
+    return F.octet_length(F.substring_index(text, "}", 1)) + 1 == F.octet_length(text)
 
 
 def _has_placeholder(text: Expression, table: Table) -> Expression:
