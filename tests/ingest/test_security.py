@@ -217,9 +217,10 @@ def met(op: str, lsn: int, mail: str, region: str, text: str) -> Row:
 def test_an_erased_key_is_in_no_file_and_no_older_event_brings_it_back(
     make_project: MakeProject, spark: SparkSession, tmp_path: Path
 ) -> None:
-    sale = table_of("sale", {"sale_id": "bigint", "note": "string"}, ["sale_id"])
+    sale = table_of("sale", {"sale_id": "bigint", "note": "string"}, ["sale_id"], history=True)
     columns = {"mail": "string", "region": "string", "text": "string"}
-    visit = protected("visit", columns, ["mail"], {"mail": "hash"}, table_type="cow", partition_by=["region"])
+    options = {"table_type": "cow", "partition_by": ["region"], "history": True}
+    visit = protected("visit", columns, ["mail"], {"mail": "hash"}, **options)
     project = make_project({"tables": [sale, visit]})
     salted(project)
     first = [sold("c", 10, GONE, f"{CANARY} 1"), sold("c", 11, KEPT, "one"),
@@ -238,12 +239,12 @@ def test_an_erased_key_is_in_no_file_and_no_older_event_brings_it_back(
     keys = tmp_path / "keys"
     keys.write_text(f"sale_id={GONE}\n\n", encoding="utf-8")
     told = json.loads(lake_command(project, "erase", "shop", "--table", "sale", "--keys", keys, "--json").stdout)
-    assert [(place["rows"], place["holding"]) for place in told["places"]] == [(1, []), (1, [])]
+    assert [(place["rows"], place["holding"]) for place in told["places"]] == [(1, []), (3, []), (1, [])]
     assert (told["keys"], told["unsearched_events"], told["waiting_files"]) == (1, 1, 0)
     assert all(place["files"] for place in told["places"])
     (sales, met_people) = project.source().tables
     erasure = erase(spark, met_people, [parse_key(met_people, f"mail={CANARY}")])
-    assert [(place.rows, place.holding) for place in erasure.places] == [(1, ()), (0, ())]
+    assert [(place.rows, place.holding) for place in erasure.places] == [(1, ()), (2, ()), (0, ())]
     assert not holds(lake, str(GONE), CANARY, "rare words", hashed(CANARY))
     assert [row["line"] for row in project.quarantined(spark)] == [4, 5]
     assert project.rows(spark, "sale") == [{"sale_id": KEPT, "note": "two"}]
