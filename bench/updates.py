@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import fastavro
 from pyspark.sql import SparkSession
@@ -92,14 +93,11 @@ def _updated_text(text: str, number: int) -> str:
 def _update_avro(path: Path, to: Path, number: int) -> int:
     with path.open("rb") as source:
         reader = fastavro.reader(source)
-        records = list(reader)
+        records = cast("list[dict[str, Any]]", list(reader))
         schema, codec = reader.writer_schema, reader.codec
     for record in records:
-        assert isinstance(record, dict)
         record["__op"] = "u"
-        for name in ("__lsn", "__source_pos"):
-            if name in record:
-                record[name] = BEHIND * number
+        record |= {name: BEHIND * number for name in ("__lsn", "__source_pos") if name in record}
     with to.open("wb") as target:
         fastavro.writer(target, schema, records, codec=codec)
     return len(records)
