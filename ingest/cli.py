@@ -51,8 +51,9 @@ quarantine_app = typer.Typer(help="Events that could not be applied.", no_args_i
 app.add_typer(quarantine_app, name="quarantine")
 
 # Where nobody watches, such as a log, tables are wide rather than cut.
-out = Console(width=None if sys.stdout.isatty() else 240)
-err = Console(stderr=True, width=None if sys.stderr.isatty() else 240)
+_WIDE = None if "COLUMNS" in os.environ else 240
+out = Console(width=None if sys.stdout.isatty() else _WIDE)
+err = Console(stderr=True, width=None if sys.stderr.isatty() else _WIDE)
 
 
 class PositionTo(StrEnum):

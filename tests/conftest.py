@@ -25,6 +25,9 @@ from ingest.session import open_session
 from ingest.silver import Counts, SilverTable, State
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+# The processes that tests run in are told a terminal's width, and have none.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.pop("COLUMNS", None)
 Event = Mapping[str, Any]
 Row = dict[str, Any]
 
