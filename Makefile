@@ -6,7 +6,7 @@ SCALE ?= 1
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-real test-kills test-long test-fast mutations lint format docs bench packages lock clean
+.PHONY: help setup demo test test-real test-slow test-long test-fast mutations lint format docs bench packages lock clean
 
 help:  ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,15 +20,15 @@ $(VENV)/.ready: requirements.lock pyproject.toml ingest/jars.lock packages.yml d
 demo: setup  ## Generate a database, land it, build and test the marts, land its changes, build again (SCALE=0.01: a quick look)
 	@python dev/demo.py --scale $(SCALE)
 
-test: setup  ## All tests that need no server, in two processes
+test: setup  ## The tests that need no server, in two processes
 	pytest -n 2 --dist loadfile
 
 test-real: setup  ## The tests against real servers, which dev/servers.sh installs (Debian; as root)
 	@bash dev/servers.sh
 	pytest -m real
 
-test-kills: setup  ## Landing killed in every phase and at random moments, full and read-only disks
-	pytest -m "kill and not long"
+test-slow: setup  ## Histories, transactions, erasure; landing killed in every phase and at random moments, full disks
+	pytest -n 2 --dist loadfile -m "slow and not long"
 
 test-long: setup  ## Many random histories and crashes: an hour or more; prints cases an hour
 	pytest -m long

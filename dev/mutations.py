@@ -134,7 +134,7 @@ def _noticed_by(mutation: Mutation, tree: Path) -> str:
     try:
         tests = [test for test in mutation.tests if (tree / test).exists()]
         ran = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests],
+            [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not long", "-p", "no:cacheprovider", *tests],
             cwd=tree, env={**os.environ, "PYTHONPATH": str(tree)}, capture_output=True, text=True, check=False,
         )  # fmt: skip
     finally:

@@ -36,7 +36,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Registers the marks of this project."""
     config.addinivalue_line("markers", "spark: needs a Spark session")
     config.addinivalue_line("markers", "real: needs real database servers (make test-real)")
-    config.addinivalue_line("markers", "kill: kills processes, and fills disks (make test-kills)")
+    config.addinivalue_line(
+        "markers", "slow: histories, transactions, erasure, killed processes, full disks (make test-slow)"
+    )
     config.addinivalue_line("markers", "long: many random cases or crashes (make test-long)")
 
 

@@ -17,7 +17,7 @@ from ingest.decode.columns import UNAVAILABLE_VALUE
 from ingest.errors import DeclarationError
 from ingest.runner import replay
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 NOTES = {"note_id": "int", "title": "string", "body": "string"}
 START = datetime(2026, 1, 31, 23, 59)

@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 
 from ingest.silver import SilverTable, State
 
-pytestmark = [pytest.mark.spark, pytest.mark.kill]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 TABLE = "item"
 LIMIT_S = 180

@@ -142,6 +142,7 @@ BARE = {"type": "record", "name": "Value", "fields": [{"name": "mail", "type": "
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_protected_values_are_written_nowhere_and_replayed_events_have_the_same_hashes(
     make_project: MakeProject, spark: SparkSession
 ) -> None:
@@ -214,6 +215,7 @@ def met(op: str, lsn: int, mail: str, region: str, text: str) -> Row:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_an_erased_key_is_in_no_file_and_no_older_event_brings_it_back(
     make_project: MakeProject, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -397,6 +399,7 @@ LANDED: set[str] = set(KEYWORDS)
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_names_that_are_not_refused_hold_their_values(make_project: MakeProject, spark: SparkSession) -> None:
     """Those that the property above let through, keywords, and a few by hand: as columns, and as the key."""
     names = {name.lower(): name for name in sorted({*LANDED, "größe", "名前", "ñ", "id2"}) if name.lower() != "id"}
@@ -419,6 +422,7 @@ def test_names_that_are_not_refused_hold_their_values(make_project: MakeProject,
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_what_silver_has_in_plain_is_not_mixed_with_hashes_and_hashes_are_compared(
     make_project: MakeProject, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -474,6 +478,7 @@ for command in (["check"], ["ingest"], ["ingest", "--json"], ["plan", "--json"],
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_secrets_stand_in_no_file_no_output_and_no_process_list(make_project: MakeProject, tmp_path: Path) -> None:
     """A process of its own, with Spark's event log: its files, what it says, and what the machine's users see of it."""
     people = protected("person", COLUMNS, ["person_id"], POLICIES, database={"connection": "db", "table": "public.p"})

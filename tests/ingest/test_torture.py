@@ -18,7 +18,7 @@ import pytest
 from conftest import Played, Row, Scenario, play, unwrapped
 from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 START = datetime(2026, 3, 1, 10, tzinfo=UTC)
 COLUMNS = {

@@ -20,7 +20,7 @@ from ingest.runner import Landed, land
 from ingest.silver import Counts
 from ingest.transactions import cuts, newest_cut, release
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 TABLES = ("checking", "saving")
 BALANCE = {"id": "int", "balance": "bigint"}
