@@ -31,7 +31,7 @@ from ingest.changes import (
 )
 from ingest.declaration import Table
 from ingest.decode.columns import metadata_columns, silver_columns
-from ingest.decode.debezium import EVENT_AS_JSON
+from ingest.decode.debezium import EVENT_AS_JSON, MISREAD
 from ingest.erasures import without_erased
 from ingest.errors import InputError
 from ingest.policies import MASKED_FORM
@@ -41,7 +41,13 @@ _Keep = Callable[[DataFrame], DataFrame]
 
 
 def apply(
-    silver: SilverTable, state: State | None, decoded: DataFrame, position: str, *, replayed: int | None = None
+    silver: SilverTable,
+    state: State | None,
+    decoded: DataFrame,
+    position: str,
+    *,
+    again: Callable[[], DataFrame] | None = None,
+    replayed: int | None = None,
 ) -> Counts:
     """Orders, judges and commits the changes, with the source's new position and the counts.
 
@@ -53,6 +59,8 @@ def apply(
         Decoded changes (see `ingest.decode.columns`).
     position:
         What the source has been read up to.
+    again:
+        Decodes the changes anew where some are `MISREAD`; None where none can be.
     replayed:
         How many of the changes come back from the quarantine, where all of them do: the table's totals have counted
         them already.
@@ -75,13 +83,9 @@ def apply(
         def keep(frame: DataFrame) -> DataFrame:
             return stack.enter_context(_kept(frame))
 
-        changes = without_erased(with_position(decoded, table), table, before.erased)
-        last = keep(last_of_each_key(changes, table))
-        told = _summarise(last, before.watermark, table)
-        if told.mixed:
-            changes = placed_by_delivery(changes, table)
-            last = keep(last_of_each_key(changes, table))
-            told = _summarise(last, before.watermark, table)
+        changes, last, told = _arranged(decoded, table, before, keep)
+        if told.misread and again is not None:
+            changes, last, told = _arranged(again(), table, before, keep)
         if told.truncates and table.options.truncate == "fail":
             raise InputError(
                 f"{told.truncates} truncates of the source table",
@@ -151,6 +155,18 @@ def apply(
         return counts
 
 
+def _arranged(decoded: DataFrame, table: Table, before: State, keep: _Keep) -> tuple[DataFrame, DataFrame, _Summary]:
+    """The changes with their positions, the last of each key, and what the batch is made of."""
+    changes = without_erased(with_position(decoded, table), table, before.erased)
+    last = keep(last_of_each_key(changes, table))
+    told = _summarise(last, before.watermark, table)
+    if told.mixed and not told.misread:
+        changes = placed_by_delivery(changes, table)
+        last = keep(last_of_each_key(changes, table))
+        told = _summarise(last, before.watermark, table)
+    return changes, last, told
+
+
 def _log_of(position: str) -> str:
     return position.partition("/")[0]
 
@@ -181,6 +197,7 @@ class _Summary:
     late: int
     unavailable: int
     mixed: int
+    misread: int
     newest: str
     truncated: str
 
@@ -199,6 +216,7 @@ def _summarise(last: DataFrame, watermark: str, table: Table) -> _Summary:
         F.count_if(good & is_late(watermark, table)).alias("late"),
         F.count_if(good & F.col("_unavailable").isNotNull()).alias("unavailable"),
         F.count_if(good & F.col("_mixed")).alias("mixed"),
+        F.count_if(F.col("_problem") == MISREAD).alias("misread"),
         F.coalesce(F.max(F.when(good | is_truncate, F.col("__position"))), F.lit("")).alias("newest"),
         F.coalesce(F.max(F.when(is_truncate, F.col("__position"))), F.lit("")).alias("truncated"),
     ).first()

@@ -49,8 +49,10 @@ def log_position(table: Table) -> Expression:
         place = F.when(_is_read(), read).otherwise(F.concat(commit, F.lit("."), own))
         return F.when(F.col("__lsn").isNotNull(), place)
     if options.connector in ("mariadb", "mysql"):
-        file_number = F.lpad(F.regexp_extract(F.coalesce("__source_file", F.lit("")), r"(\d*)$", 1), 10, "0")
-        place = F.concat(file_number, F.lit("."), _number("__source_pos", 16), F.lit("."), _number("__source_row", 8))
+        # The digits at the end of the file's name.
+        digits = F.expr("substring(__source_file, length(rtrim('0123456789', __source_file)) + 1)")
+        within = F.lower(F.concat(_digits("__source_pos", 16), F.lit("."), _digits("__source_row", 8)))
+        place = F.concat(F.lpad(digits, 10, "0"), F.lit("."), within)
         return F.when(F.col("__source_pos").isNotNull() & F.col("__source_file").isNotNull(), place)
     if options.connector == "dynamodb":
         return F.lpad("__sequence_number", 40, "0")
@@ -74,11 +76,9 @@ def with_position(changes: DataFrame, table: Table) -> DataFrame:
     changes of its key that were delivered before it.
     """
     epoch = f"{table.options.epoch:04x}."
-    offset = F.concat(
-        _number("_partition", 4), F.lit("-"), _number("_start_offset", 12), F.lit("-"), _number("_order", 16)
-    )
+    offset = F.concat_ws("-", _digits("_partition", 4), _digits("_start_offset", 12), _digits("_order", 16))
     log = F.coalesce(log_position(table), F.lit(""))
-    placed = changes.withColumn("__position", F.concat(F.lit(epoch), log, F.lit("/"), offset))
+    placed = changes.withColumn("__position", F.concat(F.lit(epoch), log, F.lit("/"), F.lower(offset)))
     return with_record_key(placed, table).withColumn("__carried", F.lit(None).cast("string"))
 
 
@@ -447,7 +447,11 @@ def _as_it_is(frame: DataFrame) -> DataFrame:
 
 
 def _number(name: str, width: int) -> Expression:
-    return F.lpad(F.lower(F.hex(F.coalesce(F.col(name).cast("bigint"), F.lit(0)))), width, "0")
+    return F.lower(_digits(name, width))
+
+
+def _digits(name: str, width: int) -> Expression:
+    return F.lpad(F.hex(F.coalesce(F.col(name).cast("bigint"), F.lit(0))), width, "0")
 
 
 def _offset(position: Expression) -> Expression:

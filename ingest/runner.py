@@ -242,7 +242,7 @@ def land_table(
         if not whole.parts:
             return Landed(table)
         planned, readings = _planned(silver, state, whole.parts)
-        changes = _decoded(planned.table, whole.parts, readings)
+        changes = _decoded(planned.table, whole.parts, readings, quickly=gate is None)
         waiting: dict[EventFile, int] = {}
         if gate is not None:
             marked = gate.marked(changes)
@@ -251,7 +251,8 @@ def land_table(
             if set(whole.files) <= waiting.keys() and (waiting == pending.position.partly or changes.isEmpty()):
                 return Landed(table, waiting=sum(waiting.values()), waits_for=gate.waits_for)
         position = pending.position.advanced(pending.listed, whole.files, waiting)
-        counts = batch.apply(planned, state, changes, position.to_text(pending.root))
+        again = partial(_decoded, planned.table, whole.parts, readings)
+        counts = batch.apply(planned, state, changes, position.to_text(pending.root), again=again)
         planned.register()
         landed = Landed(table, counts, len(whole.files), waiting=sum(waiting.values()))
         return replace(landed, waits_for=gate.waits_for) if gate is not None and waiting else landed
@@ -298,8 +299,9 @@ def _planned(
     return replace(silver, table=replace(table, columns=found.columns)), found.readings
 
 
-def _decoded(table: Table, parts: Sequence[Part], readings: Sequence[Reading]) -> DataFrame:
-    decoded = (part.decode(table, reading) for part, reading in zip(parts, readings, strict=True))
+def _decoded(table: Table, parts: Sequence[Part], readings: Sequence[Reading], *, quickly: bool = False) -> DataFrame:
+    ways = [(part.decode_quickly if quickly else None) or part.decode for part in parts]
+    decoded = (decode(table, reading) for decode, reading in zip(ways, readings, strict=True))
     return reduce(DataFrame.unionByName, decoded)
 
 

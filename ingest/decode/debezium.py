@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from json import dumps, loads
 
@@ -29,7 +29,7 @@ from ingest.decode.columns import (
     MetadataColumn,
     metadata_columns,
 )
-from ingest.decode.types import Converted, Field, converted
+from ingest.decode.types import BITS, Converted, Field, converted
 from ingest.plan import EventField, Reading, Version
 from ingest.session import java_class
 
@@ -42,12 +42,21 @@ _OPS = (*_ROW_OPS, "t", "m")
 _ROWLESS = r'"(__)?op"\s*:\s*"[dtm]"'
 
 
+# `_problem` of an event that `Part.decode_quickly` could not read, and `Part.decode` can.
+MISREAD = "not of the form of the events before it"
+
+
 @dataclass(frozen=True)
 class Part:
-    """Events that were written with one schema, not decoded yet: the fields they have, and how they are decoded."""
+    """Events that were written with one schema, not decoded yet: the fields they have, and how they are decoded.
+
+    `decode_quickly` reads them as the first of them are written. What is written otherwise has `MISREAD` for its
+    problem: then, and only then, all of them have to be decoded by `decode`. None where there is no quicker way.
+    """
 
     version: Version
     decode: Callable[[Table, Reading], DataFrame]
+    decode_quickly: Callable[[Table, Reading], DataFrame] | None = None
 
 
 def json_part(lines: DataFrame, table: Table, *, thorough: bool = False) -> Part:
@@ -68,7 +77,12 @@ def json_part(lines: DataFrame, table: Table, *, thorough: bool = False) -> Part
     """
     seen = _Seen.in_texts(lines, table, thorough=thorough)
     fields = _unknown_fields(lines, table) if seen.unknown else ()
-    return Part(Version(fields, whole=False, lacks=seen.lacks), partial(_decode_json, lines, seen))
+    typed = replace(seen, written=_written(lines)) if seen.uniform and not table.is_masked else seen
+    return Part(
+        Version(fields, whole=False, lacks=seen.lacks),
+        partial(_decode_json, lines, seen),
+        partial(_decode_json, lines, typed) if typed.written else None,
+    )
 
 
 def typed_part(rows: DataFrame, semantic_types: Mapping[str, str]) -> Part:
@@ -117,7 +131,9 @@ class _Seen:
 
     `nested`: objects within the events, or something behind them; `placeholder`: values that PostgreSQL's log lacks;
     `control`: heartbeats, transaction markers, schema changes; `unknown`: keys of rows that are no columns;
-    `partial`: columns whose key some row lacks; `lacks`: those of them that a create, update or read lacks.
+    `partial`: columns whose key some row lacks; `lacks`: those of them that a create, update or read lacks;
+    `keys`: all keys of unwrapped events, where they were counted; `uniform`: every text is an object;
+    `written`: how the first events write the values of some keys, where that is to be relied upon.
     """
 
     wrapped: bool
@@ -129,6 +145,9 @@ class _Seen:
     unknown: bool
     partial: frozenset[str]
     lacks: tuple[str, ...]
+    keys: frozenset[str] | None = None
+    uniform: bool = False
+    written: Mapping[str, T.DataType] = field(default_factory=dict)
 
     @classmethod
     def in_texts(cls, lines: DataFrame, table: Table, *, thorough: bool) -> _Seen:
@@ -175,6 +194,7 @@ class _Seen:
         known = {*columns, *table.excluded}
         rows = [names for names in images if not table.key or names & set(table.key)]
         more = any(name not in known and not name.startswith("__") for names in rows for name in names)
+        flat_forms = [form for form in found if not form["enveloped"]]
         lacks = [name for name in columns if many or any(name not in names for names in whole)]
         return cls(
             wrapped=many or any(form["wrapped"] for form in found),
@@ -186,7 +206,42 @@ class _Seen:
             unknown=looks_for_more and (many or more),
             partial=frozenset(name for name in columns if many or any(name not in names for names in images)),
             lacks=tuple(lacks) if looks_for_all else (),
+            keys=None if many else frozenset(key for form in flat_forms for key in form["keys"] or ()),
+            uniform=not many and all(form["keys"] is not None for form in found),
         )
+
+
+# So many events show how a source writes its values.
+_EXAMPLES = 20
+
+
+def _written(lines: DataFrame) -> Mapping[str, T.DataType]:
+    """How the first events write the values of their keys: as whole numbers, or as true and false.
+
+    Spark reads these faster as what they are than as text (docs/performance.md). A fraction is not among them: its
+    text is exact, the double that it would be read as is not.
+    """
+    kinds: dict[str, set[type]] = {}
+    for (text,) in lines.select("value").limit(_EXAMPLES).collect():
+        try:
+            _note_kinds(loads(text), kinds)
+        except ValueError:
+            return {}
+    types: Mapping[type, T.DataType] = {int: T.LongType(), bool: T.BooleanType()}
+    return {
+        name: types[only] for name, found in kinds.items() if len(found) == 1 and (only := next(iter(found))) in types
+    }
+
+
+def _note_kinds(value: object, kinds: dict[str, set[type]]) -> None:
+    """The types of all members of an event that are no objects, by their names."""
+    if isinstance(value, dict):
+        for name, member in value.items():
+            if isinstance(member, dict):
+                _note_kinds(member, kinds)
+            elif member is not None:
+                fits = not isinstance(member, int) or -(2**63) <= member < 2**63
+                kinds.setdefault(name, set()).add(type(member) if fits else str)
 
 
 def _ends_at_first_brace(text: Expression) -> Expression:
@@ -259,41 +314,72 @@ def _parsed(bodies: DataFrame, struct: list[T.StructField]) -> DataFrame:
 def _decode_unwrapped(bodies: DataFrame, table: Table, seen: _Seen, reading: Reading) -> DataFrame:
     columns = [column.name for column in table.columns]
     metadata = metadata_columns(table)
+    written = _written_types(table, seen)
     names = [*columns, *(name for column in metadata for name in column.names), "__deleted"]
-    parsed = _parsed(bodies, _text_struct(names).fields)
+    known = [name for name in names if seen.keys is None or name in seen.keys]
+    parsed = _parsed(bodies, _struct_of(known, written).fields)
 
-    def text(*names: str) -> Field:
-        found = [F.col(f"_event.`{name}`") for name in names]
-        return Field(found[0] if len(found) == 1 else F.coalesce(*found), T.StringType())
+    def value(*names: str) -> Field:
+        found = [name for name in names if name in known]
+        if not found:
+            return Field(F.lit(None).cast("string"), T.StringType(), nested=seen.nested)
+        values, types = [F.col(f"_event.`{name}`") for name in found], {written.get(name) for name in found}
+        if len(found) == 1:
+            return Field(values[0], written.get(found[0], T.StringType()), nested=seen.nested)
+        only = types.pop() if len(types) == 1 else None
+        texts = values if only else [item.cast("string") for item in values]
+        return Field(F.coalesce(*texts), only or T.StringType(), nested=seen.nested)
 
-    fields = {name: text(name) for name in columns}
-    fields |= {column.name: text(*column.names) for column in metadata}
-    fields["__deleted"] = text("__deleted")
+    fields = {name: value(name) for name in columns}
+    fields |= {column.name: value(*column.names) for column in metadata}
+    fields["__deleted"] = value("__deleted")
     return _typed_json(parsed, table, fields, seen, reading, within="$", no_row=F.lit(False))
 
 
 def _decode_enveloped(bodies: DataFrame, table: Table, seen: _Seen, reading: Reading) -> DataFrame:
     columns = [column.name for column in table.columns]
     metadata = metadata_columns(table)
-    row = _text_struct(columns)
-    blocks = dict.fromkeys(column.envelope[0] for column in metadata if len(column.envelope) > 1)
+    written = _written_types(table, seen)
+    row = _struct_of(columns, {name: written[name] for name in columns if name in written})
+    blocks: dict[str, dict[str, T.DataType]] = {}
+    for column in metadata:
+        if len(column.envelope) > 1:
+            block, name = column.envelope
+            blocks.setdefault(block, {})[name] = written.get(column.name, T.StringType())
     envelope = [
         T.StructField("before", row),
         T.StructField("after", row),
-        *(T.StructField(block, _text_struct([c.envelope[1] for c in metadata if c.envelope[0] == block]))
-          for block in blocks),
+        *(T.StructField(block, _struct_of(list(types), types)) for block, types in blocks.items()),
         T.StructField("op", T.StringType()),
-    ]  # fmt: skip
+    ]
     op = F.col("_event.op")
     parsed = _parsed(bodies, envelope).withColumn(
         "_row", F.when(op == "d", F.col("_event.before")).otherwise(F.col("_event.after"))
     )
-    fields = {name: Field(F.col(f"_row.`{name}`"), T.StringType()) for name in columns}
+    fields = {name: Field(F.col(f"_row.`{name}`"), row[name].dataType) for name in columns}
     for column in metadata:
-        fields[column.name] = Field(F.col("_event." + ".".join(column.envelope)), T.StringType())
+        data_type = blocks[column.envelope[0]][column.envelope[1]] if len(column.envelope) > 1 else T.StringType()
+        fields[column.name] = Field(F.col("_event." + ".".join(column.envelope)), data_type)
     fields["__deleted"] = Field((op == "d").cast("string"), T.StringType())
     no_row = op.isin(*_ROW_OPS) & F.col("_row").isNull()
     return _typed_json(parsed, table, fields, seen, reading, within="$.after", no_row=no_row)
+
+
+def _written_types(table: Table, seen: _Seen) -> dict[str, T.DataType]:
+    """The names, in unwrapped events, whose values are read as they are written, where they mean the same as text."""
+    wanted = {column.name: column.source_type for column in table.columns if column.semantic_type != BITS}
+    taken = {name: written for name, written in seen.written.items() if _is_taken(written, wanted.get(name))}
+    for column in metadata_columns(table):
+        for name in (*column.names, column.envelope[-1]):
+            if name in seen.written and name not in wanted and _is_taken(seen.written[name], column.data_type):
+                taken[name if name in column.names else column.name] = seen.written[name]
+    return taken
+
+
+def _is_taken(written: T.DataType, wanted: T.DataType | None) -> bool:
+    if isinstance(written, T.LongType):
+        return isinstance(wanted, T.IntegerType | T.LongType | T.DateType | T.TimestampType)
+    return isinstance(wanted, T.BooleanType) and isinstance(written, T.BooleanType)
 
 
 def _typed_json(
@@ -319,7 +405,7 @@ def _typed_json(
         return F.coalesce(F.array_contains(found, name) | F.array_contains(found, other), F.lit(False))
 
     for name, other in reading.names.items():
-        here = F.when(_has_key(json, name), fields[name].value).otherwise(member(other))
+        here = F.when(_has_key(json, name), fields[name].value.cast("string")).otherwise(member(other))
         fields[name] = Field(here, T.StringType())
     # An update without a column says nothing of it; Kafka Connect's converters write nulls out.
     absent = {
@@ -330,10 +416,12 @@ def _typed_json(
     ignored = json.isNull() | json.isin("", "null")
     if seen.control:
         ignored = ignored | (op.isNull() & _is_control(json))
-    malformed = F.col("_event._corrupt").isNotNull() | ~json.startswith("{")
+    unread = F.col("_event._corrupt").isNotNull()
+    malformed = ~json.startswith("{") if seen.written else unread | ~json.startswith("{")
     if seen.nested:
         malformed = malformed | _has_more_than_an_object(F.col("value"))
-    problem = F.when(malformed, F.lit("not a JSON object")).when(no_row, F.lit("the envelope has no row image"))
+    problem = F.when(unread, F.lit(MISREAD)) if seen.written else F
+    problem = problem.when(malformed, F.lit("not a JSON object")).when(no_row, F.lit("the envelope has no row image"))
     for name, reason in reading.refused.items():
         problem = problem.when(member(name).isNotNull(), F.lit(reason))
     for name in reading.required:
@@ -750,8 +838,9 @@ def _transaction_problem() -> Expression:
     )
 
 
-def _text_struct(names: list[str]) -> T.StructType:
-    return T.StructType([T.StructField(name, T.StringType()) for name in dict.fromkeys(names)])
+def _struct_of(names: Sequence[str], types: Mapping[str, T.DataType]) -> T.StructType:
+    """Fields of these types, and of text where none is given."""
+    return T.StructType([T.StructField(name, types.get(name, T.StringType())) for name in dict.fromkeys(names)])
 
 
 def _struct(event: T.StructType, name: str) -> T.StructType:

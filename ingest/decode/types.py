@@ -29,13 +29,15 @@ class Field:
 
     The semantic type may carry parameters of the schema behind its name:
     `org.apache.kafka.connect.data.Decimal;scale=2`.
-    `in_json`: the value stands in a JSON text, where bytes are base64 and every leaf was read as text.
+    `in_json`: the value stands in a JSON text, where bytes are base64 and every leaf was read as text, unless its type
+    says otherwise. `nested`: it may be the text of a JSON object.
     """
 
     value: Expression
     data_type: T.DataType
     semantic_type: str | None = None
     in_json: bool = True
+    nested: bool = True
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class _Wanted:
     meaning: str
     parameters: Mapping[str, str]
     in_json: bool
+    nested: bool
     column: Column | None
     connector: Connector | None
 
@@ -62,7 +65,7 @@ class _Wanted:
 _Ruled = tuple[Expression, Expression | None]
 
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
-_BITS = "io.debezium.data.Bits"
+BITS = "io.debezium.data.Bits"
 _DAYS = ("io.debezium.time.Date", "org.apache.kafka.connect.data.Date")
 # Units of a second.
 _TIMESTAMPS: Mapping[str, int] = {
@@ -122,6 +125,7 @@ def converted(
         meaning=name or (column.semantic_type if column else None) or "",
         parameters=dict(item.split("=", 1) for item in parameters),
         in_json=field.in_json,
+        nested=field.nested,
         column=column,
         connector=connector,
     )
@@ -138,7 +142,7 @@ def converted(
 
 def _ruled(value: Expression, found: T.DataType, wanted: _Wanted) -> _Ruled:  # noqa: PLR0911
     data_type = wanted.data_type
-    is_coded_text = isinstance(found, T.StringType) and (wanted.meaning in _TIMES or wanted.meaning == _BITS)
+    is_coded_text = isinstance(found, T.StringType) and (wanted.meaning in _TIMES or wanted.meaning == BITS)
     if isinstance(found, T.NullType) or (found == data_type and not is_coded_text):
         return value.cast(data_type), None
     if isinstance(data_type, T.ArrayType):
@@ -148,7 +152,7 @@ def _ruled(value: Expression, found: T.DataType, wanted: _Wanted) -> _Ruled:  # 
             scale = value.getField("scale")
             return _of_scale(value.getField("value"), scale, data_type)
         return F.lit(None).cast(data_type), F.lit(False)
-    if wanted.meaning == _BITS and isinstance(found, T.BinaryType | T.StringType):
+    if wanted.meaning == BITS and isinstance(found, T.BinaryType | T.StringType):
         return _bits(value if isinstance(found, T.BinaryType) else _from_base64(value), data_type, wanted)
     if isinstance(data_type, T.StringType):
         return _string(value, found, wanted)
@@ -231,6 +235,8 @@ def _decimal_of_json(value: Expression, wanted: T.DecimalType, of: _Wanted) -> _
         ambiguous = r"(?!(?:[0-9+eE]{4})+$)" if way is None and of.connector not in (None, "dynamodb") else ""
         typed, exact = _decimal_of_text(value, wanted, ambiguous)
     assert exact is not None
+    if not of.nested:
+        return typed, exact
     is_object = value.startswith("{")
     own_scale = F.get_json_object(value, "$.scale").cast("int")
     own, own_exact = _of_scale(_from_base64(F.get_json_object(value, "$.value")), own_scale, wanted)
