@@ -356,6 +356,7 @@ def _newest_values(candidates: DataFrame, table: Table) -> DataFrame:
     """One row a key: the newest candidate, each unavailable value from the newest candidate that has it.
 
     A value that came with a changed key has the place of that change; among those, the one of its own place decides.
+    What is older than the row's last create is of a row that is gone, and brings nothing.
     """
     key = table.record_key
     carried = F.from_json("__carried", "map<string,string>")
@@ -367,12 +368,15 @@ def _newest_values(candidates: DataFrame, table: Table) -> DataFrame:
         moved = F.col("_moved_at").isNotNull()
         # "~" sorts behind every position: the change's own value goes before one that came with its key.
         place = F.struct(F.coalesce("_moved_at", own).alias("place"), F.when(moved, own).otherwise("~").alias("within"))
-        return F.when(~F.array_contains(lacking, name), place)
+        is_gone = ~moved & (own < F.coalesce("_born", F.lit("")))
+        return F.when(~F.array_contains(lacking, name) & ~is_gone, place)
 
+    born = F.max(F.when(F.col("_moved_at").isNull() & (F.col("__op") == "c"), F.col("__position")))
     origins = {f"_at_{name}": origin(name) for name in fillable}
     rest = [name for name in silver_columns(table) if name not in (key, *fillable, "__carried")]
     grouped = (
-        candidates.withColumns(origins)
+        candidates.withColumn("_born", born.over(Window.partitionBy(f"`{key}`")))
+        .withColumns(origins)
         .groupBy(f"`{key}`")
         .agg(
             F.max_by(F.struct(*(f"`{name}`" for name in rest), "__carried", "_is_held"), "__position").alias("_last"),

@@ -78,7 +78,7 @@ class Spec:
     partitions: int = 1
     cases: int = 12
     truncates: bool = False
-    late: bool = False
+    late: bool = False  # not for PostgreSQL: see docs/operations.md, late files and long values
     options: Mapping[str, Any] = field(default_factory=dict)
     values: Mapping[str, str] = field(default_factory=dict)
 
