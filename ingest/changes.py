@@ -298,18 +298,18 @@ def completed(
         The row is silver's own, its last change; `_changed`: and a carried value of it was replaced.
     """
     key = table.record_key
-    columns = [*(f"`{name}`" for name in silver_columns(table)), "_unavailable", "_is_held"]
+    columns = [*(f"`{name}`" for name in silver_columns(table)), "_unavailable", "_is_held", "_moved_at"]
+    unmoved = F.lit(None).cast("string")
 
     def events(frame: DataFrame) -> DataFrame:
-        return frame.withColumn("_is_held", F.lit(False)).select(*columns)
+        return frame.withColumns({"_is_held": F.lit(False), "_moved_at": unmoved}).select(*columns)
 
     # The last changes as they were judged come first: their positions may have been raised.
     candidates = [events(incomplete), events(own)]
     older = [events(earlier)] if earlier is not None else []
     if silver is not None:
-        held = silver.withColumns({"_unavailable": F.lit(None).cast("string"), "_is_held": F.lit(True)}).select(
-            *columns
-        )
+        of_silver = {"_unavailable": F.lit(None).cast("string"), "_is_held": F.lit(True), "_moved_at": unmoved}
+        held = silver.withColumns(of_silver).select(*columns)
         candidates.append(held.join(F.broadcast(incomplete.select(f"`{key}`").distinct()), key, "left_semi"))
         if moves is not None:
             before = F.broadcast(moves.select(F.col("_old_key").alias(key)).distinct())
@@ -317,6 +317,7 @@ def completed(
     if moves is not None and older:
         renamed = (
             reduce(DataFrame.unionByName, older)
+            .drop("_moved_at")
             .join(F.broadcast(moves), F.col(f"`{key}`") == F.col("_old_key"))
             .where("__position < _moved_at and __op <> 'd'")
             .withColumns({name: F.col(f"_new_{name}") for name in dict.fromkeys([*table.key, key])})
@@ -352,18 +353,30 @@ def key_changes(own: DataFrame, changes: DataFrame, gone: DataFrame | None, tabl
 
 
 def _newest_values(candidates: DataFrame, table: Table) -> DataFrame:
-    """One row a key: the newest candidate, each unavailable value from the newest candidate that has it."""
+    """One row a key: the newest candidate, each unavailable value from the newest candidate that has it.
+
+    A value that came with a changed key has the place of that change; among those, the one of its own place decides.
+    What is older than the row's last create is of a row that is gone, and brings nothing.
+    """
     key = table.record_key
     carried = F.from_json("__carried", "map<string,string>")
     lacking = F.split(F.coalesce("_unavailable", F.lit("")), UNAVAILABLE_SEPARATOR)
     fillable = [column.name for column in table.columns if column.name not in table.key]
-    origins = {
-        f"_at_{name}": F.when(~F.array_contains(lacking, name), F.coalesce(carried[name], F.col("__position")))
-        for name in fillable
-    }
+
+    def origin(name: str) -> Expression:
+        own = F.coalesce(carried[name], F.col("__position"))
+        moved = F.col("_moved_at").isNotNull()
+        # "~" sorts behind every position: the change's own value goes before one that came with its key.
+        place = F.struct(F.coalesce("_moved_at", own).alias("place"), F.when(moved, own).otherwise("~").alias("within"))
+        is_gone = ~moved & (own < F.coalesce("_born", F.lit("")))
+        return F.when(~F.array_contains(lacking, name) & ~is_gone, place)
+
+    born = F.max(F.when(F.col("_moved_at").isNull() & (F.col("__op") == "c"), F.col("__position")))
+    origins = {f"_at_{name}": origin(name) for name in fillable}
     rest = [name for name in silver_columns(table) if name not in (key, *fillable, "__carried")]
     grouped = (
-        candidates.withColumns(origins)
+        candidates.withColumn("_born", born.over(Window.partitionBy(f"`{key}`")))
+        .withColumns(origins)
         .groupBy(f"`{key}`")
         .agg(
             F.max_by(F.struct(*(f"`{name}`" for name in rest), "__carried", "_is_held"), "__position").alias("_last"),
@@ -373,7 +386,7 @@ def _newest_values(candidates: DataFrame, table: Table) -> DataFrame:
         )
     )
     entries = F.filter(
-        F.array(*(F.struct(F.lit(name).alias("key"), F.col(f"_at_{name}").alias("value")) for name in fillable)),
+        F.array(*(F.struct(F.lit(name).alias("key"), F.col(f"_at_{name}.place").alias("value")) for name in fillable)),
         lambda entry: entry["value"] < F.col("_last.__position"),
     )
     now_carried = F.when(F.size(entries) > 0, F.to_json(F.map_from_entries(entries)))

@@ -390,7 +390,7 @@ def reconcile(
             for difference in result.differences:
                 key = ", ".join(f"{name}={value}" for name, value in difference.key.items())
                 columns = f": {', '.join(difference.columns)}" if difference.columns else ""
-                line = f"{result.table.name} {key[:200]} {KINDS[difference.kind]}{columns}"
+                line = f"{result.table.name} {key[:200]} {result.words(difference.kind)}{columns}"
                 out.print(escape(line), highlight=False, soft_wrap=True)
     for result in results:
         if result.error:
@@ -421,6 +421,8 @@ def _reconciled_json(result: Reconciled) -> dict[str, Any]:
         "source_rows": result.source_rows,
         "silver_rows": result.silver_rows,
         "counts": dict(result.counts),
+        "missed_deletes": result.missed_deletes,
+        "not_compared": list(result.left_out),
         "differences": [asdict(difference) for difference in result.differences],
         "error": result.error.message if result.error else None,
     }

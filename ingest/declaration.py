@@ -52,7 +52,7 @@ RESERVED = re.compile(r"(__|_hoodie_).*")
 _WORKING = re.compile(
     r"_(partition|start_offset|order|file|problem|ignored|unavailable|raw|form|outcome|events|duplicates|mixed|is_held"
     r"|changed|line|event|json|corrupt|row|malformed|empty|unreadable|absent|last|lacking|old_key|log|unplaced|group|alone"
-    r"|rank|repeated|task|first|before|length|unfilled|hash|value|kind|is_envelope|metadata"
+    r"|rank|repeated|task|first|before|born|length|unfilled|hash|value|kind|is_envelope|metadata"
     r"|(held|further|salt|at|new|moved|erased)(_\w*)?)",
     re.IGNORECASE,
 )

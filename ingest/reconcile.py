@@ -1,15 +1,15 @@
 """Compares silver with its source: finds every difference, and names the keys.
 
-Both sides are cut to the declared columns and brought to the declared types. A hash of each row is summed up by bucket
-of its key; buckets that agree are done, and only the rows of the others are joined. The source is read once.
+Both sides are cut to the declared columns and brought to the declared types; a value of the source that is not one of
+its type differs from every value of silver. A hash of each row is summed up by bucket of its key; buckets that agree
+are done, and only the rows of the others are joined. The source is read once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -20,10 +20,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from ingest.databases import UNFIT, SourceRows, rows_of, unfit
 from ingest.declaration import Table
+from ingest.decode.types import Field, converted
 from ingest.errors import InputError, LakeError
 from ingest.policies import in_silver
-from ingest.project import JdbcConnection
 from ingest.session import first_line
 from ingest.silver import SilverTable
 from ingest.sources.files import FilesPosition, TopicFolder
@@ -35,8 +36,6 @@ KINDS: Mapping[Kind, str] = {
     "different": "in both, with other values",
 }
 _BUCKETS = 1024
-_ROWS_A_READ = 200_000
-_MOST_READS = 64
 _SUFFIXES = (".parquet", ".csv", ".csv.gz")
 # A text that no file holds: it keeps Spark's CSV reader from taking any text for a null.
 _NO_TEXT = "\u0001no text\u0001"
@@ -69,6 +68,8 @@ class Reconciled:
         Differences, by kind: all of them.
     differences:
         The first of each kind, by key.
+    left_out:
+        Columns that could not be compared: their values have no one form on both sides.
     error:
         Why the table could not be compared.
     """
@@ -82,12 +83,22 @@ class Reconciled:
     silver_rows: int = 0
     counts: Mapping[Kind, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
     differences: tuple[Difference, ...] = ()
+    left_out: tuple[str, ...] = ()
     error: LakeError | None = None
 
     @property
     def equal(self) -> bool:
         """Whether the table was compared and nothing differs."""
         return bool(self.against) and self.error is None and not any(self.counts.values())
+
+    @property
+    def missed_deletes(self) -> int:
+        """Rows of silver that the source has no longer, where silver is made from queries, which see no deletes."""
+        return self.counts["extra"] if self.table.options.connector is None else 0
+
+    def words(self, kind: Kind) -> str:
+        """What a kind of difference is."""
+        return KINDS[kind] + (": a delete that no query saw" if kind == "extra" and self.missed_deletes else "")
 
     @property
     def told(self) -> str:
@@ -97,7 +108,8 @@ class Reconciled:
         if not self.against:
             return "nothing to compare with"
         behind = f"; silver is behind, {self.waiting_files} files wait" if self.waiting_files else ""
-        return ("equal" if self.equal else "different") + behind
+        without = f"; not compared: {', '.join(self.left_out)}" if self.left_out else ""
+        return ("equal" if self.equal else "different") + without + behind
 
 
 def reconcile(
@@ -140,13 +152,15 @@ def _compare(spark: SparkSession, found: Reconciled, against: Path | None, null_
     root, listed = TopicFolder.of(table).listing(spark)
     waiting = len(FilesPosition.from_text(state.position, root).pending(listed))
 
+    source = _source(spark, table, path, null_text)
+    compared = replace(table, columns=tuple(item for item in table.columns if item.name not in source.left_out))
     read = silver.read()
     live = read.where("__deleted = 'false'")
-    ours = _canonical(table, live.select(*(
+    ours = _canonical(compared, source, live.select(*(
         F.col(_quoted(column.name)) if column.name in read.columns else F.lit(None).alias(column.name)
-        for column in table.columns
-    )))  # fmt: skip
-    theirs = _canonical(table, _source(spark, table, path, null_text))
+        for column in compared.columns
+    ), unfit([]).cast("array<string>").alias(UNFIT)))  # fmt: skip
+    theirs = _canonical(compared, source, source.rows)
     theirs = theirs.persist(StorageLevel.DISK_ONLY)
     try:
         sums = _sums(theirs, "theirs").join(_sums(ours, "ours"), "__bucket", "full_outer").persist()
@@ -156,7 +170,7 @@ def _compare(spark: SparkSession, found: Reconciled, against: Path | None, null_
             row[0] for row in sums.where(~F.col("theirs").eqNullSafe(F.col("ours"))).select("__bucket").collect()
         ]
         sums.unpersist()
-        counts, differences = _differences(table, theirs, ours, unequal, limit)
+        counts, differences = _differences(compared, theirs, ours, unequal, limit)
     finally:
         theirs.unpersist()
     return Reconciled(
@@ -169,35 +183,38 @@ def _compare(spark: SparkSession, found: Reconciled, against: Path | None, null_
         silver_rows=rows["ours"],
         counts=counts,
         differences=differences,
+        left_out=source.left_out,
     )
 
 
-def _canonical(table: Table, rows: DataFrame) -> DataFrame:
+def _canonical(table: Table, source: SourceRows, rows: DataFrame) -> DataFrame:
     """The declared columns, so that `<=>` says whether two values are the same, and the bucket of the key."""
-    columns = [
-        _comparable(F.col(_quoted(column.name)), column.data_type).alias(column.name) for column in table.columns
-    ]
+    columns = []
+    for column in table.columns:
+        value = F.col(_quoted(column.name)).cast(column.data_type)
+        if column.name in source.normal and column.hashed_from is None:
+            value = source.normal[column.name](value)
+        columns.append(_comparable(value, column.data_type).alias(column.name))
     keys = [F.col(_quoted(name)) for name in table.key]
-    return rows.select(*columns).withColumn("__bucket", F.pmod(_hash(keys), F.lit(_BUCKETS)).cast("int"))
+    return rows.select(*columns, UNFIT).withColumn("__bucket", F.pmod(_hash(keys), F.lit(_BUCKETS)).cast("int"))
 
 
-def _source(spark: SparkSession, table: Table, path: Path | None, null_text: str) -> DataFrame:
+def _source(spark: SparkSession, table: Table, path: Path | None, null_text: str) -> SourceRows:
     """The source's rows; of a hashed column the hashes, which are made here. Excluded columns are not read."""
     source = table.in_source
-    rows = _file(spark, source, path, null_text) if path else _database(spark, source)
-    if not table.hashed:
-        return rows
-    typed = (F.col(_quoted(item.name)).cast(item.data_type).alias(item.name) for item in source.columns)
-    return in_silver(rows.select(*typed), table)
+    found = SourceRows(_file(spark, source, path, null_text)) if path else rows_of(spark, source)
+    return replace(found, rows=in_silver(found.rows, table))
 
 
 def _comparable(value: Column, data_type: T.DataType) -> Column:
-    if isinstance(data_type, T.DecimalType):
-        # With every digit there is room for: a digit too many in the source is a difference, and not rounded away.
-        return value.cast(T.DecimalType(38, 38 - (data_type.precision - data_type.scale)))
-    if isinstance(data_type, T.ArrayType):
-        return F.to_json(value.cast(data_type))
-    return value.cast(data_type)
+    """Arrays as texts: Spark's hash passes over the nulls in them."""
+    if not isinstance(data_type, T.ArrayType):
+        return value
+    if isinstance(data_type.elementType, T.ArrayType):
+        return F.to_json(F.transform(value, lambda item: _comparable(item, data_type.elementType)))
+    is_binary = isinstance(data_type.elementType, T.BinaryType)
+    # Not as they are: JSON's timestamps end with the milliseconds.
+    return F.to_json(F.transform(value, lambda item: F.hex(item) if is_binary else item.cast("string")))
 
 
 def _hash(values: Sequence[Column]) -> Column:
@@ -225,7 +242,13 @@ def _differences(
     for name in table.key:
         same_key = same_key & _of("theirs", name).eqNullSafe(_of("ours", name))
     others = [column.name for column in table.columns if column.name not in table.key]
-    unequal = [F.when(~_of("theirs", name).eqNullSafe(_of("ours", name)), F.lit(name)) for name in others]
+    unequal = [
+        F.when(
+            ~_of("theirs", name).eqNullSafe(_of("ours", name)) | F.array_contains(_of("theirs", UNFIT), name),
+            F.lit(name),
+        )
+        for name in others
+    ]
     kind = (
         F.when(_of("ours", "__here").isNull(), "missing")
         .when(_of("theirs", "__here").isNull(), "extra")
@@ -265,7 +288,7 @@ def _shown(table: Table, key: str) -> Column:
     value = F.col(_quoted(key))
     if isinstance(data_type, T.BinaryType):
         return F.hex(value)
-    return (value.cast(data_type) if isinstance(data_type, T.DecimalType) else value).cast("string")
+    return value.cast("string")
 
 
 def _quoted(name: str) -> str:
@@ -293,15 +316,23 @@ def _file(spark: SparkSession, table: Table, path: Path, null_text: str) -> Data
         raise InputError(
             f"has no column {', '.join(lacking)}", where=str(path), expected="the columns that the table declares"
         )
-    columns = []
+    columns, problems = [], []
     for column in table.columns:
         value = F.col(_quoted(column.name))
-        if text:
+        if text and null_text:
             # Spark gives an empty field as null, whatever means null.
-            value = F.when(value == null_text, None).otherwise(F.coalesce(value, F.lit(""))) if null_text else value
-            value = _from_text(value, column.data_type)
-        columns.append(value.alias(column.name))
-    return rows.select(*columns)
+            value = F.when(value == null_text, None).otherwise(F.coalesce(value, F.lit("")))
+        if isinstance(column.data_type, T.DecimalType):
+            # Exactly, or not at all: a digit too many is a difference, and not rounded away.
+            read = Field(value, rows.schema[column.name].dataType, in_json=False)
+            exactly = converted(value, read, column, column.data_type, table.options.connector)
+            typed, wrong = exactly.value, exactly.problem.isNotNull()
+        else:
+            typed = (_from_text(value, column.data_type) if text else value).cast(column.data_type)
+            wrong = typed.isNull()
+        columns.append(typed.alias(column.name))
+        problems.append(F.when(value.isNotNull() & wrong, F.lit(column.name)))
+    return rows.select(*columns, unfit(problems))
 
 
 def _from_text(value: Column, data_type: T.DataType) -> Column:
@@ -310,64 +341,6 @@ def _from_text(value: Column, data_type: T.DataType) -> Column:
     if isinstance(data_type, T.BinaryType):
         return F.unhex(F.regexp_replace(value, r"^\\\\x", ""))
     return value
-
-
-def _database(spark: SparkSession, table: Table) -> DataFrame:
-    """The declared columns of the database's table, cast there to what Spark's reader takes over without loss."""
-    connection = table.database
-    assert connection is not None
-    dialect = _DIALECTS[connection.dialect]
-    selected = ", ".join(
-        f"{dialect.cast(dialect.quote(column.name), column.data_type)} as {dialect.quote(column.name)}"
-        for column in table.columns
-    )
-    relation = ".".join(map(dialect.quote, table.database_name))
-    first = dialect.quote(table.key[0])
-    whole = any(
-        column.name == table.key[0] and isinstance(column.data_type, T.IntegerType | T.LongType)
-        for column in table.columns
-    )
-    predicates = _ranges(spark, connection, dialect, relation, first, whole=whole)
-    rows = spark.read.jdbc(
-        connection.url,
-        f"(select {selected}, {first} as {dialect.quote('__range')} from {relation}) as rows_of_source",
-        predicates=predicates,
-        properties=_properties(connection, dialect),
-    )
-    return rows.select(*(
-        dialect.taken(F.col(_quoted(column.name)), column.data_type).alias(column.name) for column in table.columns
-    ))  # fmt: skip
-
-
-def _ranges(
-    spark: SparkSession, connection: JdbcConnection, dialect: _Dialect, relation: str, first: str, *, whole: bool
-) -> list[str]:
-    """Conditions on the key's first column, each true for about as many rows; together they are true for every row."""
-    column = dialect.quote("__range")
-
-    def ask(query: str) -> list[str]:
-        reader = spark.read.format("jdbc").options(url=connection.url, query=query, **_properties(connection, dialect))
-        return [str(value) for value in reader.load().collect()[0] if value is not None]
-
-    (rows,) = ask(f"select count(*) as n from {relation}")
-    reads = min(_MOST_READS, int(rows) // _ROWS_A_READ)
-    query = dialect.bounds(relation, first, reads, whole=whole) if reads > 1 else None
-    bounds = ask(query) if query else []
-    literals = ["'" + bound.replace("'", "''") + "'" for bound in dict.fromkeys(bounds)]
-    if not literals:
-        return ["1 = 1"]
-    between = [f"{column} >= {low} and {column} < {high}" for low, high in pairwise(literals)]
-    return [f"{column} < {literals[0]} or {column} is null", *between, f"{column} >= {literals[-1]}"]
-
-
-def _properties(connection: JdbcConnection, dialect: _Dialect) -> dict[str, str]:
-    return {
-        "user": connection.user,
-        "password": connection.password.get_secret_value(),
-        "driver": dialect.driver,
-        "sessionInitStatement": dialect.session,
-        "fetchsize": "10000",
-    }
 
 
 @contextmanager
@@ -384,106 +357,3 @@ def _as_input_error(table: Table) -> Iterator[None]:
         raise InputError(
             first_line("\n".join(causes) or text), where=where, action="mend it and compare again"
         ) from error
-
-
-class _Dialect:
-    """How a database writes identifiers, casts and bounds."""
-
-    driver = ""
-    session = ""
-
-    def quote(self, name: str) -> str:
-        """An identifier."""
-        return '"' + name.replace('"', '""') + '"'
-
-    def cast(self, value: str, data_type: T.DataType) -> str:
-        """SQL that gives the value in a form that Spark's reader cannot alter."""
-        raise NotImplementedError
-
-    def bounds(self, relation: str, first: str, reads: int, *, whole: bool) -> str | None:
-        """A query for one row: the values that part a column (of `whole` numbers) into ranges; None: it cannot."""
-        raise NotImplementedError
-
-    def taken(self, value: Column, data_type: T.DataType) -> Column:
-        """What `cast` wrote, in the declared type."""
-        if isinstance(data_type, T.TimestampType):
-            return F.timestamp_micros(value)
-        if isinstance(data_type, T.DateType):
-            return F.date_from_unix_date(value.cast("int"))
-        if isinstance(data_type, T.ArrayType):
-            return F.from_json(value, data_type)
-        return value
-
-
-class _PostgreSql(_Dialect):
-    driver = "org.postgresql.Driver"
-    session = "set time zone 'UTC'"
-
-    def cast(self, value: str, data_type: T.DataType) -> str:  # noqa: PLR0911 - a return a type
-        seconds = f"extract(epoch from {value})"
-        match data_type:
-            case T.TimestampType():
-                # Debezium's own values for infinity.
-                return (
-                    f"case when isfinite({value}) then round({seconds} * 1000000)::bigint when {value} > 'epoch' "
-                    "then 9223371331200000000 else -9223372036832400000 end"
-                )
-            case T.DateType():
-                return f"case when isfinite({value}) then round({seconds} / 86400)::bigint end"
-            case T.IntegerType() | T.LongType():
-                return f"{value}::bigint"
-            case T.BooleanType():
-                return f"{value}::boolean"
-            case T.FloatType() | T.DoubleType():
-                return f"{value}::float8"
-            case T.BinaryType():
-                return value
-            case T.ArrayType():
-                return f"array_to_json({value})::text"
-            case T.DecimalType():
-                return f"{value}::text"
-        # Unlike a cast, format keeps the blanks that fill a char(n).
-        return f"case when {value} is not null then format('%s', {value}) end"
-
-    def bounds(self, relation: str, first: str, reads: int, *, whole: bool) -> str | None:
-        parts = ", ".join(
-            f"(percentile_disc({number / reads}) within group (order by {first}))::text as b{number}"
-            for number in range(1, reads)
-        )
-        return f"select {parts} from {relation}"
-
-
-class _MariaDb(_Dialect):
-    driver = "org.mariadb.jdbc.Driver"
-    # Spark has no dialect for MariaDB's URLs and quotes the columns it asks for as the standard does.
-    session = "set time_zone = '+00:00', sql_mode = concat(@@sql_mode, ',ANSI_QUOTES')"
-
-    def quote(self, name: str) -> str:
-        # The columns of a query are asked for before the session's settings are made.
-        return "`" + name.replace("`", "``") + "`"
-
-    def cast(self, value: str, data_type: T.DataType) -> str:
-        match data_type:
-            case T.TimestampType():
-                return f"timestampdiff(microsecond, '1970-01-01', {value})"
-            case T.DateType():
-                return f"datediff({value}, '1970-01-01')"
-            case T.IntegerType() | T.LongType() | T.BooleanType():
-                return f"cast({value} as signed)"
-            case T.FloatType() | T.DoubleType():
-                return f"cast({value} as double)"
-            case T.BinaryType():
-                return value
-        return f"cast({value} as char)"
-
-    def bounds(self, relation: str, first: str, reads: int, *, whole: bool) -> str | None:
-        if not whole:
-            return None
-        parts = ", ".join(
-            f"min({first}) + (max({first}) - min({first})) * {number} div {reads} as b{number}"
-            for number in range(1, reads)
-        )
-        return f"select {parts} from {relation}"
-
-
-_DIALECTS: Mapping[str, _Dialect] = {"postgresql": _PostgreSql(), "mariadb": _MariaDb()}

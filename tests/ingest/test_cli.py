@@ -243,6 +243,88 @@ def test_generate_writes_a_data_set_and_says_how_much(tmp_path: Path) -> None:
     assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files) == manifest["records"]
 
 
+def write_rows(folder: Path, name: str, *lines: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+LINES = ("order_id,line,amount", "1,1,4.50", "1,2,2.50")
+CUSTOMERS = ("customer_id,name", "1,Ann", "2,[b]Bo[/b]")
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_reconcile_names_each_difference_and_ends_well_only_without_one(project: DbtProject, tmp_path: Path) -> None:
+    files = tmp_path / "files"
+    here = ("reconcile", "shop", "--project-dir", project.root, "--against", files)
+    write_rows(files, "order_line.csv", *LINES)
+    assert "order_line" in lake(*here, code=1).stderr  # it is not landed yet
+    lake("ingest", "shop", "--project-dir", project.root)
+
+    partly = lake(*here)
+    assert re.search(r"order_line \d{17} 2 2 0 0 0 equal", words(partly.stdout))
+    assert re.search(r"customer - 0 0 0 0 0 nothing to compare with", words(partly.stdout))
+    assert "nothing to compare with" in lake(*here, "--tables", "customer", code=1).stdout
+
+    write_rows(files, "order_line.csv", LINES[0], "1,1,4.51", "3,1,1.00")
+    write_rows(files, "shop.customer.csv", *CUSTOMERS)
+    told = lake(*here, code=1).stdout
+    assert re.search(r"order_line \d{17} 2 2 1 1 1 different", words(told))
+    assert re.search(r"customer \d{17} 2 2 0 0 0 equal", words(told))
+    assert told.splitlines()[-3:] == [
+        "order_line order_id=3, line=1 in the source, not in silver",
+        "order_line order_id=1, line=2 in silver, not in the source",
+        "order_line order_id=1, line=1 in both, with other values: amount",
+    ]
+    (line_of, customer_of) = json.loads(lake(*here, "--json", code=1).stdout)
+    assert (customer_of["state"], customer_of["differences"]) == ("equal", [])
+    assert {key: line_of[key] for key in ("table", "state", "source_rows", "silver_rows", "counts", "error")} == {
+        "table": "order_line", "state": "different", "source_rows": 2, "silver_rows": 2,
+        "counts": {"missing": 1, "extra": 1, "different": 1}, "error": None,
+    }  # fmt: skip
+    assert line_of["differences"] == [
+        {"kind": "missing", "key": {"order_id": "3", "line": "1"}, "columns": []},
+        {"kind": "extra", "key": {"order_id": "1", "line": "2"}, "columns": []},
+        {"kind": "different", "key": {"order_id": "1", "line": "1"}, "columns": ["amount"]},
+    ]
+    assert (line_of["missed_deletes"], line_of["not_compared"], line_of["waiting_files"]) == (0, [], 0)
+
+    write_rows(files, "order_line.csv", LINES[0])
+    named = json.loads(lake(*here, "--limit", "1", "--tables", "order_line", "--json", code=1).stdout)[0]
+    assert (named["counts"]["extra"], len(named["differences"])) == (2, 1)
+    write_rows(files, "order_line.csv", "order_id,amount", "1,4.50")
+    failed = lake(*here, code=1)
+    assert "has no column line" in failed.stderr
+    assert re.search(r"customer \d{17} 2 2 0 0 0 equal", words(failed.stdout))
+
+    write_rows(files, "order_line.csv", *LINES)
+    write_rows(files, "shop.customer.csv", CUSTOMERS[0], "1,nothing", CUSTOMERS[2])
+    project.deliver("shop.customer", 2, [pg("u", 9, customer_id=1, name=None)])
+    behind = lake(*here, "--null-text", "nothing", code=1).stdout
+    assert "customer customer_id=1 in both, with other values: name" in behind
+    assert "different; silver is behind, 1 files wait" in words(behind)
+    lake("ingest", "shop", "--project-dir", project.root)
+    lake(*here, "--null-text", "nothing")
+    lake("reconcile", "shop", "--project-dir", project.root, "--against", tmp_path / "nowhere", code=2)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_reconcile_tells_the_deletes_that_no_query_saw(make_project: MakeProject, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"connector": None, "order_by": ["changed_at"]}
+    columns = {"id": "int", "changed_at": "bigint"}
+    project = make_project({"tables": [table_of("stock", columns, ["id"], **options)]})
+    project.deliver("shop.stock", 0, [{"id": 1, "changed_at": 5}, {"id": 2, "changed_at": 6}])
+    lake("ingest", "shop", "--project-dir", project.root)
+    write_rows(tmp_path / "files", "stock.csv", "id,changed_at", "2,6")
+    here = ("reconcile", "shop", "--project-dir", project.root, "--against", tmp_path / "files")
+    assert lake(*here, code=1).stdout.splitlines()[-1] == (
+        "stock id=1 in silver, not in the source: a delete that no query saw"
+    )
+    (found,) = json.loads(lake(*here, "--json", code=1).stdout)
+    assert (found["missed_deletes"], found["differences"][0]["key"]) == (1, {"id": "1"})
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

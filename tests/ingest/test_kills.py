@@ -24,6 +24,7 @@ import pytest
 from conftest import REPOSITORY, DbtProject, new_project, pg, table_of
 from pyspark.sql import SparkSession
 
+from ingest.history import SUFFIX
 from ingest.silver import SilverTable, State
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -68,6 +69,17 @@ def _markers(table: Path) -> set[str]:
     return {str(path) for path in (table / ".hoodie" / ".temp").rglob("*.marker*")}
 
 
+def _archive(table: Path) -> set[str]:
+    """The files of the archived timeline: what is being archived is written there first, then listed there."""
+    return {str(path) for path in (table / ".hoodie" / "timeline" / "history").rglob("*")}
+
+
+def _oldest(table: Path) -> set[str]:
+    """The oldest commit that the timeline still has; a later one once archived commits are being removed from it."""
+    commits = _instants(r"\d+(_\d+)?\.(delta)?commit")(table)
+    return {min(commits)} if len(commits) > 1 else set()
+
+
 # What is new on disk when a phase begins.
 PHASES: Mapping[str, Callable[[Path], set[str]]] = {
     "requested": _instants(r"\d+\.(delta)?commit\.requested"),
@@ -77,7 +89,11 @@ PHASES: Mapping[str, Callable[[Path], set[str]]] = {
     "committed, not registered": _instants(r"\d+(_\d+)?\.(delta)?commit"),
     "compacting": _instants(r"\d+\.compaction\.(requested|inflight)"),
     "cleaning": _instants(r"\d+\.clean\.(requested|inflight)"),
+    "archiving": _archive,
+    "archived, being removed": _oldest,
 }
+# Hudi archives once a timeline has more than 30 commits, and leaves 20 there (hoodie.keep.max.commits).
+MOST_BATCHES = 34
 
 
 class Child:
@@ -118,6 +134,7 @@ class Source:
     home: Path
     rng: random.Random
     rows: dict[int, int] = field(default_factory=dict)
+    changes: list[tuple[int, int, str]] = field(default_factory=list)
     gone: set[int] = field(default_factory=set)
     delivered: int = 0
     bad: int = 0
@@ -136,11 +153,13 @@ class Source:
             if key in self.rows and self.rng.random() < 0.2:
                 del self.rows[key]
                 self.gone.add(key)
-                events.append(pg("d", lsn, id=key, v=0))
+                op = "d"
             else:
-                events.append(pg("u" if key in self.rows else "c", lsn, id=key, v=lsn))
+                op = "u" if key in self.rows else "c"
                 self.rows[key] = lsn
                 self.gone.discard(key)
+            events.append(pg(op, lsn, id=key, v=0 if op == "d" else lsn))
+            self.changes.append((lsn, key, op))
         events.append("{broken")
         self.project.deliver(f"shop.{TABLE}", self.delivered, events)
         self.delivered += len(events)
@@ -213,23 +232,33 @@ class Source:
         assert (quarantine.count(), quarantine.select("quarantine_id").distinct().count()) == (self.bad, self.bad)
         return state
 
+    def require_history(self, spark: SparkSession) -> None:
+        """The history holds every change once, and nothing else."""
+        rows = spark.read.format("hudi").load(f"{self.table}{SUFFIX}").collect()
+        assert sorted((row["__lsn"], row["id"], row["__op"]) for row in rows) == sorted(self.changes)
+        assert all(row["v"] == row["__lsn"] for row in rows if row["__op"] != "d")
 
-def a_source(where: Path, table_type: str, seed: str) -> Source:
+
+def a_source(where: Path, table_type: str, seed: str, **options: Any) -> Source:
     """A source of one table with a lake of its own."""
-    table = table_of(TABLE, {"id": "int", "v": "int"}, ["id"], table_type=table_type)
+    table = table_of(TABLE, {"id": "int", "v": "int"}, ["id"], table_type=table_type, **options)
     return Source(new_project(where, {"tables": [table]}), where / "lake", random.Random(seed))  # noqa: S311
 
 
-def _kill_when(source: Source, phase: str) -> bool:
-    """Lands batch after batch, and kills the process as soon as the phase begins; whether it was seen to."""
+def _kill_when(source: Source, phase: str, suffix: str = "") -> bool:
+    """Lands batch after batch, and kills the process as soon as the phase begins; whether it was seen to.
+
+    `suffix`: of the table beside silver whose phase it is.
+    """
+    table = source.table.with_name(source.table.name + suffix)
     look = PHASES[phase]
     with source.child() as child:
-        for _ in range(14):
-            before = look(source.table)
+        for _ in range(MOST_BATCHES):
+            before = look(table)
             source.change()
             child.land()
             deadline = time.monotonic() + LIMIT_S
-            while not look(source.table) - before:
+            while not look(table) - before:
                 if child.answered():
                     break
                 assert time.monotonic() < deadline, f"landing hangs before {phase}"
@@ -238,6 +267,7 @@ def _kill_when(source: Source, phase: str) -> bool:
     return False
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("table_type", ["mor"])
 def test_a_kill_in_any_phase_leaves_nothing_half_done(table_type: str, spark: SparkSession, tmp_path: Path) -> None:
     source = a_source(tmp_path, table_type, "phases")
@@ -253,6 +283,34 @@ def test_a_kill_in_any_phase_leaves_nothing_half_done(table_type: str, spark: Sp
     source.require_equal(spark)
     assert source.found(spark, state.instant) == then
     assert [phase for phase, was_seen in seen.items() if not was_seen] == []
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("table_type", ["mor", "cow"])
+def test_a_kill_between_the_commits_of_history_and_silver_doubles_nothing(
+    table_type: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Silver's first commit is not there yet, then it is an older one; the history is a batch ahead of it."""
+    source = a_source(tmp_path, table_type, "history", history=True)
+    committed = PHASES["committed, not registered"]
+    for phase in ("committed, not registered", "files written, not committed", "committed, not registered"):
+        before = committed(source.table)
+        assert _kill_when(source, phase, SUFFIX), phase
+        assert committed(source.table) == before, f"silver was committed before the kill: {phase}"
+        if phase == "committed, not registered":
+            ahead = spark.read.format("hudi").load(f"{source.table}{SUFFIX}")
+            assert ahead.count() == len(source.changes)
+            if not before:
+                continue
+        ended = source.lake("ingest", "shop")
+        assert ended.returncode == 0, ended.stderr
+        source.require_equal(spark)
+        source.require_history(spark)
+    # What is delivered again is known to the history as well.
+    assert source.lake("position", "shop", "--tables", TABLE, "--to", "earliest").returncode == 0
+    assert source.lake("ingest", "shop").returncode == 0
+    source.require_history(spark)
+    assert {key: value for key, value in source.found(spark).items() if value is not None} == source.rows
 
 
 def _kill_at_random_moments(source: Source, kills: int) -> None:

@@ -142,6 +142,39 @@ def test_exactly_the_injected_differences_are_found(project: DbtProject, spark: 
     assert "silver is behind" in behind.told
 
 
+@pytest.mark.spark
+def test_what_is_not_of_the_declared_type_differs_from_null(
+    make_project: MakeProject, spark: SparkSession, tmp_path: Path
+) -> None:
+    """An array is compared element by element, to the microsecond, and a null in it has its place."""
+    columns = {"number": "int", "price": "decimal(4,2)", "at": "timestamp", "moments": "array<timestamp>"}
+    made = make_project({"tables": [table_of("order", {"id": "int", **columns}, ["id"])]})
+    micros = int(AT.timestamp()) * 1_000_000 + AT.microsecond
+    row: dict[str, Any] = {**dict.fromkeys(columns), "moments": [micros, None]}
+    made.deliver("shop.order", 0, [pg("c", 1 + key, id=key, **row) for key in range(6)])
+    made.land_well(spark)
+    head, null, moment = ["id", *columns], r"\N", AT.replace(tzinfo=None).isoformat()
+    same = [null, null, null, f'["{moment}Z", null]']
+
+    def against(rows: list[list[str]]) -> dict[str | None, tuple[str, ...]]:
+        with (tmp_path / "order.csv").open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([head, *([str(key), *row] for key, row in enumerate(rows))])
+        result = compared(made, spark, tmp_path)
+        assert {difference.kind for difference in result.differences} <= {"different"}
+        return {difference.key["id"]: difference.columns for difference in result.differences}
+
+    assert against([same] * 6) == {}
+    of_key = ["number", "price", "at", "moments", "moments", "moments"]
+    assert against([
+        ["a few", null, null, same[3]],
+        [null, "1000", null, same[3]],
+        [null, null, "in March", same[3]],
+        [null, null, null, f'["{moment[:-1]}7Z", null]'],
+        [null, null, null, f'[null, "{moment}Z"]'],
+        [null, null, null, null],
+    ]) == {str(key): (column,) for key, column in enumerate(of_key)}  # fmt: skip
+
+
 def test_a_password_is_shown_nowhere(make_project: MakeProject, monkeypatch: pytest.MonkeyPatch) -> None:
     project = make_project({"tables": [table_of("order", COLUMNS, KEY, database={"connection": "shop_db"})]})
     monkeypatch.setenv("SHOP_PASSWORD", "hunter2")
