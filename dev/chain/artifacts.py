@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,10 +22,11 @@ REGISTRY_JAVA = 21
 _JAVAS = (("/usr/lib/jvm", "*"), ("/Library/Java/JavaVirtualMachines", "*/Contents/Home"))
 
 
-def unpacked(name: str) -> Path:
+def unpacked(name: str, provides: tuple[str, str] | None = None) -> Path:
     """The folder with the files of a lock (`locks/<name>.lock`): jars in a folder `<name>`, archives unpacked.
 
-    It is made once for each version of the lock, by whoever comes first.
+    It is made once for each version of the lock, by whoever comes first. `provides` is an interface and the class of
+    the jars that implements it, where they do not say so themselves: Java's ServiceLoader then finds it.
 
     Raises
     ------
@@ -47,6 +49,9 @@ def unpacked(name: str) -> Path:
             else:
                 (made / name).mkdir(exist_ok=True)
                 shutil.copyfile(file, made / name / file.name)
+        if provides:
+            with zipfile.ZipFile(made / name / "services.jar", "w") as jar:
+                jar.writestr(f"META-INF/services/{provides[0]}", provides[1])
         made.chmod(0o755)
         made.rename(place)
     except OSError:

@@ -114,14 +114,12 @@ def stop(server: Server) -> bool:
     if process is None:
         record.unlink(missing_ok=True)
         return False
-    children = process.children(recursive=True)
     process.send_signal(server.stop_signal)
-    try:
-        process.wait(STOPPED_WITHIN_S)
-    except psutil.TimeoutExpired:
-        process.kill()
-        process.wait(STOPPED_WITHIN_S)
-    psutil.wait_procs(children, STOPPED_WITHIN_S)
+    deadline = time.monotonic() + STOPPED_WITHIN_S
+    while running(server):
+        if time.monotonic() > deadline:
+            process.kill()
+        time.sleep(_POLL_S)
     record.unlink(missing_ok=True)
     return True
 

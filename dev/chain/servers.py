@@ -11,6 +11,7 @@ import struct
 import subprocess
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -26,6 +27,9 @@ _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 # One processor's worth of Java: what lives on a laptop beside Spark must start fast and stay small.
 _SMALL_JAVA = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true", "-Duser.timezone=UTC")
 _ANSWERS_WITHIN_S = 5
+# The converter's jar does not say that it is one. Connect finds it all the same by reading every class of every plugin,
+# which takes ten seconds.
+_CONVERTER = ("org.apache.kafka.connect.storage.Converter", "io.apicurio.registry.utils.converter.AvroConverter")
 
 
 class PostgreSQL(Server):
@@ -234,7 +238,9 @@ class Registry(Server):
         settings = {
             "quarkus.http.host": HOST,
             "quarkus.http.port": self.port,
-            "quarkus.management.enabled": "false",
+            # Health and metrics, which would listen on every address of the machine; nobody asks for them here.
+            "quarkus.management.host": HOST,
+            "quarkus.management.port": 0,
             "apicurio.storage.kind": "sql",
             "apicurio.storage.sql.kind": "h2",
             "apicurio.datasource.url": f"jdbc:h2:file:{self.folder / 'data' / 'registry'}",
@@ -265,13 +271,14 @@ class Connect(Server):
 
     def prepare(self) -> None:
         """Its settings."""
-        plugins = [unpacked("debezium"), unpacked("avro")]
+        plugins = [unpacked("debezium"), unpacked("avro", provides=_CONVERTER)]
         _write_properties(self.folder / "connect.properties", {
             "bootstrap.servers": self._variables["LAKE_KAFKA_BOOTSTRAP"],
             "group.id": "lake-connect",
             "listeners": self.address,
             "rest.advertised.host.name": HOST,
             "plugin.path": ",".join(str(folder) for folder in plugins),
+            "plugin.discovery": "service_load",
             "key.converter": "org.apache.kafka.connect.json.JsonConverter",
             "value.converter": "org.apache.kafka.connect.json.JsonConverter",
             "config.storage.topic": "connect-configs",
@@ -303,16 +310,34 @@ class Connect(Server):
         return _answers(f"{self.address}/connectors")
 
 
-def servers_of(settings: Settings) -> list[Server]:
-    """The chain's servers, in the order in which they need each other."""
-    ports, passwords = settings.ports, settings.passwords
-    return [
-        PostgreSQL(settings.home / "postgresql", ports["LAKE_POSTGRESQL_PORT"], passwords["LAKE_POSTGRESQL_PASSWORD"]),
-        MariaDB(settings.home / "mariadb", ports["LAKE_MARIADB_PORT"], passwords["LAKE_MARIADB_PASSWORD"]),
-        Kafka(settings.home / "kafka", ports["LAKE_KAFKA_PORT"], ports["LAKE_KAFKA_CONTROLLER_PORT"]),
-        Registry(settings.home / "registry", ports["LAKE_REGISTRY_PORT"]),
-        Connect(settings.home / "connect", ports["LAKE_CONNECT_PORT"], settings.variables),
-    ]
+@dataclass(frozen=True)
+class Chain:
+    """The servers of one chain."""
+
+    settings: Settings
+    postgresql: PostgreSQL
+    mariadb: MariaDB
+    kafka: Kafka
+    registry: Registry
+    connect: Connect
+
+    @classmethod
+    def of(cls, settings: Settings) -> Chain:
+        """The servers as the settings describe them; none is started."""
+        home, ports, passwords = settings.home, settings.ports, settings.passwords
+        return cls(
+            settings,
+            PostgreSQL(home / "postgresql", ports["LAKE_POSTGRESQL_PORT"], passwords["LAKE_POSTGRESQL_PASSWORD"]),
+            MariaDB(home / "mariadb", ports["LAKE_MARIADB_PORT"], passwords["LAKE_MARIADB_PASSWORD"]),
+            Kafka(home / "kafka", ports["LAKE_KAFKA_PORT"], ports["LAKE_KAFKA_CONTROLLER_PORT"]),
+            Registry(home / "registry", ports["LAKE_REGISTRY_PORT"]),
+            Connect(home / "connect", ports["LAKE_CONNECT_PORT"], settings.variables),
+        )
+
+    @property
+    def servers(self) -> Sequence[Server]:
+        """All of them, in the order in which they need each other."""
+        return (self.postgresql, self.mariadb, self.kafka, self.registry, self.connect)
 
 
 def java_command(main: str, *, heap_mb: int) -> list[str | Path]:
