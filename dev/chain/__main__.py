@@ -111,7 +111,7 @@ def _fill(chain: Chain, scale: float, seed: int, row_changes: int) -> str:
     progress = databases.progress()
     if progress is None:
         return f"filled with {databases.fill(scale, seed, row_changes):,} rows"
-    return f"were filled, scale {progress.scale:g}, {progress.transactions:,} changes since"
+    return f"were filled, scale {progress.scale:g}, {progress.transactions:,} transactions since"
 
 
 @app.command()
