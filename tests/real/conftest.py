@@ -33,14 +33,8 @@ class Server:
 
     def run(self, script: str) -> None:
         """Runs SQL; the first error fails the test."""
-        done = subprocess.run(
-            self.client,
-            input=script,
-            text=True,
-            capture_output=True,
-            check=False,
-            env={**os.environ, **self.environment},
-        )
+        environment = {**os.environ, **self.environment}
+        done = subprocess.run(self.client, input=script, text=True, capture_output=True, check=False, env=environment)
         assert done.returncode == 0, done.stderr[-2000:]
 
 

@@ -11,24 +11,27 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
+from math import inf
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 import pytest
-
 from conftest import REPOSITORY
+
 from dev.chain.databases import Databases, system_of
 from dev.chain.processes import running
 from dev.chain.servers import Chain
 from dev.chain.settings import HOST, PORTS, Settings, read_passwords
-from dev.chain.topics import Record, Topics
+from dev.chain.topics import Topics
 from ingest.datasets import tickit
 from ingest.datasets.debezium import topic_of
-from ingest.datasets.model import Table, replay
+from ingest.datasets.model import replay
 from ingest.datasets.tickit_history import history
 from ingest.decode.columns import POSITION_COLUMNS
 from real.conftest import free_port
@@ -37,7 +40,6 @@ pytestmark = pytest.mark.real
 
 SCALE, SEED, ROW_CHANGES = 0.002, 7, 2_000
 _WITHIN_S = 90
-TABLES = pytest.mark.parametrize("table", tickit.TABLES, ids=lambda table: table.full_name)
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,11 @@ class Live:
 
     def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """One of the chain's commands, as `make` runs it."""
+        command = [sys.executable, "-m", "dev.chain", *arguments]
+        variables = {**os.environ, **self.environment, **environment}
         return subprocess.run(
-            [sys.executable, "-m", "dev.chain", *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=False,
-            env={**os.environ, **self.environment, **environment}, timeout=600,
-        )  # fmt: skip
+            command, cwd=REPOSITORY, capture_output=True, text=True, check=False, env=variables, timeout=600
+        )
 
     def well(self, *arguments: str) -> str:
         """What a command says that must succeed."""
@@ -60,7 +63,7 @@ class Live:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    @property
+    @cached_property
     def topics(self) -> Topics:
         return Topics(self.chain.kafka, self.chain.registry)
 
@@ -72,15 +75,22 @@ class Live:
         """The process of each server."""
         return {server.name: running(server) for server in self.chain.servers}
 
-    def records(self, topic: str, at_least: int) -> list[Record]:
-        """Every record of a topic, once there are that many."""
-        wait_until(lambda: self.topics.ends().get(topic, 0) >= at_least, f"{at_least} records in {topic}")
-        with self.topics.reading(topic.replace(".", "[.]")) as coming:
-            return list(islice(coming, self.topics.ends()[topic]))
+    def events(self, prefix: str, expected: Mapping[str, int]) -> dict[str, list[Any]]:
+        """The decoded values of the tables' topics, by the table's name, once each topic has so many records."""
+        ends: dict[str, int] = {}
 
-    def rows(self, topic: str, at_least: int) -> list[dict[str, Any]]:
-        """The decoded values of a topic."""
-        return [self.topics.decode(record.value) for record in self.records(topic, at_least)]
+        def are_there() -> bool:
+            ends.update(self.topics.ends())
+            return all(ends.get(f"{prefix}.{table}", -inf) >= records for table, records in expected.items())
+
+        wait_until(are_there, f"{expected} records")
+        values: dict[str, list[Any]] = {table: [] for table in expected}
+        with self.topics.reading(f"{prefix}[.](ems|crm|ecomm)[.].*") as coming:
+            for record in islice(coming, sum(ends[f"{prefix}.{table}"] for table in expected)):
+                value = self.topics.decode(record.value)
+                source = value.get("source") or {name.removeprefix("__"): value[name] for name in value}
+                values[f"{source.get('schema') or source['db']}.{source['table']}"].append(value)
+        return values
 
 
 def wait_until(is_so: Callable[[], bool], what: str) -> None:
@@ -97,9 +107,8 @@ def live() -> Iterator[Live]:
     environment = {"LAKE_HOME": str(home), **{name: str(port) for name, port in ports.items()}}
     mine = Live(environment, Chain.of(Settings(home / "servers", ports)))
     try:
-        told = mine.well(
-            "up", "--scale", str(SCALE), "--seed", str(SEED), "--row-changes", str(ROW_CHANGES), "--with-json"
-        )
+        size = ("--scale", str(SCALE), "--seed", str(SEED), "--row-changes", str(ROW_CHANGES))
+        told = mine.well("up", "--with-json", *size)
         for server in mine.chain.servers:
             assert server.address in told
         yield mine
@@ -136,37 +145,33 @@ def test_passwords_are_for_their_owner_alone(live: Live) -> None:
     secrets = read_passwords(file).values()
     assert len(set(secrets)) == 4
     commands = [" ".join(process.cmdline()) for process in live.processes().values() if process]
-    told = [
-        path.read_text(encoding="utf-8", errors="replace") for path in live.chain.settings.home.glob("*/*.properties")
-    ]
-    told += [server.log.read_text(encoding="utf-8", errors="replace") for server in live.chain.servers]
-    for text in (*commands, *told):
+    files = [*live.chain.settings.home.glob("*/*.properties"), *(server.log for server in live.chain.servers)]
+    for text in (*commands, *(file.read_text(encoding="utf-8", errors="replace") for file in files)):
         assert not any(secret in text for secret in secrets)
 
 
-@TABLES
-def test_the_snapshot_of_each_table_comes_as_avro(live: Live, table: Table) -> None:
-    """A row for each row, its schema in the registry, and every column that ordering needs."""
-    rows = tickit.snapshot(SCALE, SEED)[table.full_name]
-    records = live.records(topic_of(table), rows.num_rows)[: rows.num_rows]
-    assert all(record.value and record.value[0] == 0 for record in records)
-    values = [live.topics.decode(record.value) for record in records]
-    first = {value[table.key]: value for value in values if value["__op"] == "r"}
-    assert sorted(first) == rows.column(0).to_pylist()
-    for value in first.values():
-        assert value["__deleted"] == "false"
-        assert value["__table"] == table.name
-        assert value["__name"] == "tickit"
-        for column in POSITION_COLUMNS[system_of(table)]:
-            assert value[column.name] is not None, column.name
+def test_the_snapshot_comes_as_avro_with_every_column_that_orders_events(live: Live) -> None:
+    rows = tickit.snapshot(SCALE, SEED)
+    events = live.events("tickit", {table: data.num_rows for table, data in rows.items()})
+    for table in tickit.TABLES:
+        values = events[table.full_name]
+        assert sorted(value[table.key] for value in values) == rows[table.full_name].column(0).to_pylist()
+        for value in values:
+            assert (value["__op"], value["__deleted"]) == ("r", "false")
+            assert (value["__name"], value["__table"]) == ("tickit", table.name)
+            for column in POSITION_COLUMNS[system_of(table)]:
+                assert value[column.name] is not None, (table.full_name, column.name)
+    subjects = httpx.get(f"{live.chain.registry.address}/subjects", timeout=30).json()
+    assert {f"{topic_of(table)}-{part}" for table in tickit.TABLES for part in ("key", "value")} <= set(subjects)
 
 
-@TABLES
-def test_the_snapshot_of_each_table_comes_as_json_beside_it(live: Live, table: Table) -> None:
-    rows = tickit.snapshot(SCALE, SEED)[table.full_name]
-    values = live.rows(topic_of(table).replace("tickit.", "tickit_json.", 1), rows.num_rows)
-    assert {"before", "after", "source", "op", "transaction"} <= set(values[0])
-    assert sorted(value["after"][table.key] for value in values if value["op"] == "r") == rows.column(0).to_pylist()
+def test_the_snapshot_comes_as_json_beside_it(live: Live) -> None:
+    rows = tickit.snapshot(SCALE, SEED)
+    events = live.events("tickit_json", {table: data.num_rows for table, data in rows.items()})
+    for table in tickit.TABLES:
+        values = events[table.full_name]
+        assert {"before", "after", "source", "op", "transaction"} <= set(values[0])
+        assert sorted(value["after"][table.key] for value in values) == rows[table.full_name].column(0).to_pylist()
 
 
 def test_changes_reach_the_databases_and_their_events_can_be_ordered(live: Live) -> None:
@@ -178,27 +183,23 @@ def test_changes_reach_the_databases_and_their_events_can_be_ordered(live: Live)
     state = replay(tickit.TABLES, snapshot, transactions)
     assert live.databases.counts() == {table.full_name: state[table.full_name].num_rows for table in tickit.TABLES}
 
+    changed: dict[str, int] = {table: data.num_rows for table, data in snapshot.items()}
+    for change in (change for each in transactions for change in each.changes):
+        changed[change.table.full_name] += 2 if change.is_key_change else 1  # a delete and a create
+    events = live.events("tickit", changed)
     for table in tickit.TABLES:
-        # A changed key is a delete and a create.
-        changed = [change for each in transactions for change in each.changes if change.table is table]
-        expected = len(changed) + sum(change.is_key_change for change in changed)
-        values = live.rows(topic_of(table), snapshot[table.full_name].num_rows + expected)
-        events = [value for value in values if value["__op"] != "r"]
-        assert len(events) == expected, table.full_name
         columns = [column.name for column in POSITION_COLUMNS[system_of(table)]]
-        places = [tuple(event[column] for column in columns) for event in events]
-        assert not any(None in place for place in places)
-        assert all(event["__transaction_id"] and event["__transaction_total_order"] for event in events)
-        # The last event of a key, by its place, says what the database holds; of two in one place the delete is older.
-        live_keys = {
-            event[table.key]: event["__deleted"] == "false"
-            for _, _, event in sorted(
-                ((place, event["__deleted"] == "false", event) for place, event in zip(places, events, strict=True)),
-                key=lambda one: one[:2],
-            )
-        }
+        streamed = [event for event in events[table.full_name] if event["__op"] != "r"]
+        assert len(streamed) == changed[table.full_name] - snapshot[table.full_name].num_rows, table.full_name
+        is_live: dict[int, bool] = {}
+        # In the order of the log; of the two events of a changed key the delete is the older.
+        for event in sorted(streamed, key=lambda event: (*(event[column] for column in columns), event["__op"] != "d")):
+            assert all(event[column] is not None for column in columns)
+            assert event["__transaction_id"]
+            assert event["__transaction_total_order"]
+            is_live[event[table.key]] = event["__deleted"] == "false"
         held = set(state[table.full_name].column(0).to_pylist())
-        assert all((key in held) == is_live for key, is_live in live_keys.items()), table.full_name
+        assert {key for key, lives in is_live.items() if lives} == held & set(is_live), table.full_name
 
 
 def test_a_killed_connect_is_healed_by_up(live: Live) -> None:
@@ -231,7 +232,8 @@ def test_a_server_that_is_not_there_is_named(live: Live) -> None:
     assert done.returncode == 1
     assert "'oracle'" in done.stderr
     assert "mariadb" in done.stderr
-    assert "listener" in live.well("logs", "postgresql") or "ready to accept connections" in live.well("logs")
+    log = live.chain.postgresql.log.read_text(encoding="utf-8").splitlines()
+    assert live.well("logs", "postgresql", "--lines", "1").splitlines()[0] in log
 
 
 def test_a_port_in_use_is_named_with_what_to_do(live: Live, tmp_path: Path) -> None:
