@@ -11,6 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -68,17 +69,14 @@ class Server(ABC):
 
 def running(server: Server) -> psutil.Process | None:
     """The server's process, if it lives and is the one that was started here, not another that got its number."""
+    kept = _record(server)
     try:
-        kept = json.loads((server.folder / "process.json").read_text(encoding="utf-8"))
-        process = psutil.Process(kept["pid"])
-        ours = abs(process.create_time() - kept["created"]) < 1 and process.status() != psutil.STATUS_ZOMBIE
-    except (FileNotFoundError, psutil.NoSuchProcess):
-        return None
-    except (KeyError, ValueError) as error:
-        raise LakeError(
-            f"{error!r}: not a record of a process", where=str(server.folder / "process.json"), action="remove the file"
-        ) from error
-    return process if ours else None
+        process = psutil.Process(kept["pid"]) if kept else None
+        if process and abs(process.create_time() - kept["created"]) < 1 and process.status() != psutil.STATUS_ZOMBIE:
+            return process
+    except psutil.NoSuchProcess:
+        pass
+    return None
 
 
 def start(server: Server) -> bool:
@@ -90,6 +88,12 @@ def start(server: Server) -> bool:
         One of its ports is taken, it ended, or it is not ready in time; with the last lines of its log.
     """
     process = running(server)
+    if process is not None and _record(server)["ports"] != list(server.ports):
+        raise LakeError(
+            f"it runs on port {_record(server)['ports'][0]}, and {server.port} is wanted",
+            where=server.name,
+            action=f"unset {server.port_variable}; or `make down` with the old port, then `make up`",
+        )
     if process is not None and server.is_ready():
         return False
     if process is None:
@@ -234,6 +238,18 @@ def _by_whom(port: int) -> str:
         return ""
 
 
+def _record(server: Server) -> dict[str, Any]:
+    """What was noted of the server's process when it was started; nothing where it was not."""
+    file = server.folder / "process.json"
+    try:
+        kept: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise LakeError("not the record of a process", where=str(file), action="remove the file") from error
+    return kept
+
+
 def _spawn(server: Server) -> psutil.Process:
     with server.log.open("ab") as log:
         process = subprocess.Popen(
@@ -246,7 +262,7 @@ def _spawn(server: Server) -> psutil.Process:
             start_new_session=True,
         )
     started = psutil.Process(process.pid)
-    record = json.dumps({"pid": process.pid, "created": started.create_time()})
+    record = json.dumps({"pid": process.pid, "created": started.create_time(), "ports": list(server.ports)})
     (server.folder / "process.json").write_text(record, encoding="utf-8")
     _CHILDREN.append(process)
     return started

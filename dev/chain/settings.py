@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -71,6 +72,9 @@ class Settings:
         kept = read_passwords(self.secrets_file)
         for name in PASSWORDS:
             given = os.environ.get(name)
+            if given and not re.fullmatch(r"[!#-&(-\[\]-~]+", given):
+                raise SetupError(f"{name} holds what SQL or a shell would read otherwise", where="the environment",
+                                 expected="printable ASCII without spaces, quotes and backslashes")  # fmt: skip
             if given and kept.setdefault(name, given) != given:
                 raise SetupError(
                     f"{name} is not the one that the servers were made with",

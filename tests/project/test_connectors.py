@@ -73,8 +73,7 @@ class Sleeper(Server):
 
 @pytest.fixture
 def sleeper(tmp_path: Path) -> Iterator[Sleeper]:
-    server = Sleeper(tmp_path / "sleeper", 1)
-    server.port = 0
+    server = Sleeper(tmp_path / "sleeper", 0)  # any free port, and it listens on none
     yield server
     processes.stop(server)
 
@@ -90,12 +89,20 @@ def test_a_server_is_started_once_and_stopped_by_its_process(sleeper: Sleeper) -
     assert not processes.stop(sleeper)
 
 
+def test_a_running_server_is_not_moved_to_another_port(sleeper: Sleeper) -> None:
+    processes.start(sleeper)
+    process = processes.running(sleeper)
+    with pytest.raises(LakeError, match="runs on port 0, and 1234 is wanted"):
+        processes.start(Sleeper(sleeper.folder, 1234))
+    assert processes.running(sleeper) == process
+
+
 def test_a_process_that_got_the_number_of_ours_is_left_alone(sleeper: Sleeper) -> None:
     with subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"]) as other:
         try:
             sleeper.folder.mkdir()
             began = psutil.Process(other.pid).create_time() - 3600
-            record = json.dumps({"pid": other.pid, "created": began})
+            record = json.dumps({"pid": other.pid, "created": began, "ports": [0]})
             (sleeper.folder / "process.json").write_text(record, encoding="utf-8")
             assert processes.running(sleeper) is None
             assert not processes.stop(sleeper)
