@@ -275,6 +275,8 @@ class Connect(Server):
         _write_properties(self.folder / "connect.properties", {
             "bootstrap.servers": self._variables["LAKE_KAFKA_BOOTSTRAP"],
             "group.id": "lake-connect",
+            # There is one worker: what it ran before a crash waits for nobody else.
+            "scheduled.rebalance.max.delay.ms": "0",
             "listeners": self.address,
             "rest.advertised.host.name": HOST,
             "plugin.path": ",".join(str(folder) for folder in plugins),
