@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
 from dev.chain.databases import Databases, apply_changes, system_of
@@ -32,36 +32,40 @@ def measure(databases: Databases, topics: Topics, *, count: int, rate: float) ->
     """
     committed: list[tuple[str, int, float]] = []
     records: list[Record] = []
-    ready = threading.Event()
-
-    def read() -> None:
-        # A first heartbeat says that the consumer has its partitions: what is committed from then on is seen.
-        with topics.reading(f"tickit[.](ems|crm|ecomm)[.].*|{_HEARTBEATS}", from_beginning=False) as coming:
-            for record in coming:
-                if over.is_set():
-                    return
-                records.append(record)
-                ready.set()
-
-    over = threading.Event()
-    reader = threading.Thread(target=read, daemon=True)
-    reader.start()
-    if not ready.wait(_WITHIN_S):
-        raise LakeError(f"nothing was read within {_WITHIN_S} s, not even a heartbeat", where="Kafka",
-                        action="look at the connectors: `make up`, `make logs`")  # fmt: skip
+    failed: list[LakeError] = []
 
     def note(transaction: Transaction) -> None:
         events = sum(2 if change.is_key_change else 1 for change in transaction.changes)
         committed.append((system_of(transaction.changes[0].table), events, time.time()))
 
-    apply_changes(databases, count=count, rate=rate, applied=note)
-    wanted = sum(events for _, events, _ in committed)
-    deadline = time.monotonic() + _WITHIN_S
-    while len(seen := _changes(topics, list(records))) < wanted:
-        if time.monotonic() > deadline:
-            raise LakeError(f"{len(seen)} of {wanted} events came within {_WITHIN_S} s", where="Kafka")
-        time.sleep(0.1)
-    over.set()
+    def wait_for(is_so: Callable[[], bool], otherwise: str) -> None:
+        deadline = time.monotonic() + _WITHIN_S
+        while not is_so():
+            if failed or time.monotonic() > deadline:
+                told = failed[0].found if failed else f"{otherwise} within {_WITHIN_S} s"
+                raise LakeError(told, where="Kafka", action="look at the connectors: `make up`, `make logs`")
+            time.sleep(0.1)
+
+    seen: list[tuple[str, tuple[object, ...], float]] = []
+    with topics.reading(f"tickit[.](ems|crm|ecomm)[.].*|{_HEARTBEATS}", from_beginning=False) as coming:
+
+        def read() -> None:
+            try:
+                records.extend(coming)
+            except LakeError as error:  # the consumer has ended; at the end of the block it is ended
+                failed.append(error)
+
+        threading.Thread(target=read, daemon=True).start()
+        # A first heartbeat says that the consumer has its partitions: what is committed from then on is seen.
+        wait_for(lambda: bool(records), "nothing was read, not even a heartbeat,")
+        apply_changes(databases, count=count, rate=rate, applied=note)
+        wanted = sum(events for _, events, _ in committed)
+
+        def all_came() -> bool:
+            seen[:] = _changes(topics, list(records))
+            return len(seen) >= wanted
+
+        wait_for(all_came, f"not all of {wanted} events came")
     latencies: dict[str, list[float]] = {}
     for system in dict.fromkeys(system for system, _, _ in committed):
         # Transactions were committed one after the other: the log has their events in this order.
