@@ -6,7 +6,7 @@ SCALE ?= 1
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-real test-slow test-long test-fast mutations lint format docs bench packages lock clean
+.PHONY: help setup demo up down logs test test-real test-slow test-long test-fast mutations lint format docs bench packages lock clean
 
 help:  ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,10 +20,19 @@ $(VENV)/.ready: requirements.lock pyproject.toml ingest/jars.lock packages.yml d
 demo: setup  ## Generate a database, land it, build and test the marts, land its changes, build again (SCALE=0.01: a quick look)
 	@python dev/demo.py --scale $(SCALE)
 
+up: setup  ## Start the real chain: databases, Kafka, registry, Connect with Debezium (SCALE=0.01, JSON=1: docs/chain.md)
+	@python -m dev.chain up --scale $(SCALE) $(if $(JSON),--with-json)
+
+down: setup  ## Stop it; what it holds stays
+	@python -m dev.chain down
+
+logs: setup  ## The end of its logs (FOLLOW=1: go on)
+	@python -m dev.chain logs $(if $(FOLLOW),--follow)
+
 test: setup  ## The tests that need no server, in two processes
 	pytest -n 2 --dist loadfile
 
-test-real: setup  ## The tests against real servers, which dev/servers.sh installs (Debian; as root)
+test-real: setup  ## The tests against real servers, whose packages dev/servers.sh installs (Debian; as root)
 	@bash dev/servers.sh
 	pytest -m real
 
@@ -64,4 +73,5 @@ lock:  ## Pin the Python dependencies anew, with hashes (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --all-extras --no-emit-index-url --custom-compile-command "make lock" pyproject.toml -o requirements.lock
 
 clean:  ## Remove the lake, the environment and all that was built
+	@[ ! -d .lake/servers ] || [ ! -e $(BIN)/python ] || LAKE_HOME=.lake python -m dev.chain down
 	rm -rf .lake .venv target logs dbt_packages .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the database servers that `make test-real` starts, from Debian's packages. What is there is left alone.
+# Installs the database servers that `make up` and `make test-real` start, from Debian's packages. What is there is left alone.
 set -euo pipefail
 missing=()
 ls -d /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing+=(postgresql)

