@@ -40,14 +40,12 @@ from ingest.silver import Counts, SilverTable, State
 _Keep = Callable[[DataFrame], DataFrame]
 
 
+class MisreadError(Exception):
+    """Events are not written as the examples of their batch are: they have to be read without relying on these."""
+
+
 def apply(
-    silver: SilverTable,
-    state: State | None,
-    decoded: DataFrame,
-    position: str,
-    *,
-    again: Callable[[], DataFrame] | None = None,
-    replayed: int | None = None,
+    silver: SilverTable, state: State | None, decoded: DataFrame, position: str, *, replayed: int | None = None
 ) -> Counts:
     """Orders, judges and commits the changes, with the source's new position and the counts.
 
@@ -59,8 +57,6 @@ def apply(
         Decoded changes (see `ingest.decode.columns`).
     position:
         What the source has been read up to.
-    again:
-        Decodes the changes anew where some are `MISREAD`; None where none can be.
     replayed:
         How many of the changes come back from the quarantine, where all of them do: the table's totals have counted
         them already.
@@ -71,6 +67,8 @@ def apply(
 
     Raises
     ------
+    MisreadError
+        The changes were read by examples, and some are otherwise. Nothing was written.
     InputError
         The declaration wants the batch refused: a truncate, or too many bad events.
     WriteError
@@ -84,8 +82,6 @@ def apply(
             return stack.enter_context(_kept(frame))
 
         changes, last, told = _arranged(decoded, table, before, keep)
-        if told.misread and again is not None:
-            changes, last, told = _arranged(again(), table, before, keep)
         if told.truncates and table.options.truncate == "fail":
             raise InputError(
                 f"{told.truncates} truncates of the source table",
@@ -160,7 +156,9 @@ def _arranged(decoded: DataFrame, table: Table, before: State, keep: _Keep) -> t
     changes = without_erased(with_position(decoded, table), table, before.erased)
     last = keep(last_of_each_key(changes, table))
     told = _summarise(last, before.watermark, table)
-    if told.mixed and not told.misread:
+    if told.misread:
+        raise MisreadError(f"{told.misread} events of {table.relation} are not written as the first ones are")
+    if told.mixed:
         changes = placed_by_delivery(changes, table)
         last = keep(last_of_each_key(changes, table))
         told = _summarise(last, before.watermark, table)

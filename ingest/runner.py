@@ -236,13 +236,14 @@ def land_table(
         return Landed(table)
     progress(table.name, "land", f"{len(pending.files)} files")
     known = pending.known
-    read = read_files(spark, known, pending.files)
+    # What waits for its transaction is marked before it is seen how it is written.
+    read = read_files(spark, known, pending.files, by_examples=gate is None)
 
     def landed_of(whole: Read) -> Landed:
         if not whole.parts:
             return Landed(table)
         planned, readings = _planned(silver, state, whole.parts)
-        changes = _decoded(planned.table, whole.parts, readings, quickly=gate is None)
+        changes = _decoded(planned.table, whole.parts, readings)
         waiting: dict[EventFile, int] = {}
         if gate is not None:
             marked = gate.marked(changes)
@@ -251,14 +252,18 @@ def land_table(
             if set(whole.files) <= waiting.keys() and (waiting == pending.position.partly or changes.isEmpty()):
                 return Landed(table, waiting=sum(waiting.values()), waits_for=gate.waits_for)
         position = pending.position.advanced(pending.listed, whole.files, waiting)
-        again = partial(_decoded, planned.table, whole.parts, readings)
-        counts = batch.apply(planned, state, changes, position.to_text(pending.root), again=again)
+        counts = batch.apply(planned, state, changes, position.to_text(pending.root))
         planned.register()
         landed = Landed(table, counts, len(whole.files), waiting=sum(waiting.values()))
         return replace(landed, waits_for=gate.waits_for) if gate is not None and waiting else landed
 
     try:
-        done = landed_of(read)
+        try:
+            done = landed_of(read)
+        except batch.MisreadError as error:
+            log.debug("%s", error)
+            read = read_files(spark, known, pending.files)
+            done = landed_of(read)
     except Py4JJavaError as error:
         # Only reading a file to its end shows that a block within it is broken.
         broken = unreadable_avro(spark, read.files)
@@ -299,9 +304,8 @@ def _planned(
     return replace(silver, table=replace(table, columns=found.columns)), found.readings
 
 
-def _decoded(table: Table, parts: Sequence[Part], readings: Sequence[Reading], *, quickly: bool = False) -> DataFrame:
-    ways = [(part.decode_quickly if quickly else None) or part.decode for part in parts]
-    decoded = (decode(table, reading) for decode, reading in zip(ways, readings, strict=True))
+def _decoded(table: Table, parts: Sequence[Part], readings: Sequence[Reading]) -> DataFrame:
+    decoded = (part.decode(table, reading) for part, reading in zip(parts, readings, strict=True))
     return reduce(DataFrame.unionByName, decoded)
 
 

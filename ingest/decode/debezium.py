@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial, reduce
 from json import dumps, loads
 
@@ -42,29 +42,25 @@ _OPS = (*_ROW_OPS, "t", "m")
 _ROWLESS = r'"(__)?op"\s*:\s*"[dtm]"'
 
 
-# `_problem` of an event that `Part.decode_quickly` could not read, and `Part.decode` can.
+# `_problem` of an event that is not written as the examples of its batch are: the batch has to be read exactly.
 MISREAD = "not of the form of the events before it"
 
 
 @dataclass(frozen=True)
 class Part:
-    """Events that were written with one schema, not decoded yet: the fields they have, and how they are decoded.
-
-    `decode_quickly` reads them as the first of them are written. What is written otherwise has `MISREAD` for its
-    problem: then, and only then, all of them have to be decoded by `decode`. None where there is no quicker way.
-    """
+    """Events that were written with one schema, not decoded yet: the fields they have, and how they are decoded."""
 
     version: Version
     decode: Callable[[Table, Reading], DataFrame]
-    decode_quickly: Callable[[Table, Reading], DataFrame] | None = None
 
 
-def json_part(lines: DataFrame, table: Table, *, thorough: bool = False) -> Part:
+def json_part(lines: DataFrame, table: Table, *, thorough: bool = False, by_examples: bool = False) -> Part:
     """Events that are JSON texts: envelopes and unwrapped events, each with or without Kafka Connect's {"schema",
     "payload"} around it.
 
     A first look at the texts, which only searches them, finds what they hold; expressions for what they do not hold
-    would cost more to plan than a small batch to land.
+    would cost more to plan than a small batch to land. Where flat events are all alike, as they mostly are, a few
+    examples show as much.
 
     Parameters
     ----------
@@ -74,15 +70,13 @@ def json_part(lines: DataFrame, table: Table, *, thorough: bool = False) -> Part
         With the columns that are known: the others are looked for, but for those that the policy leaves out.
     thorough:
         Look for every difference, also for those that the policy passes over.
+    by_examples:
+        Trust the first events: an event of another form is `MISREAD` then, and the part has to be made without this.
     """
-    seen = _Seen.in_texts(lines, table, thorough=thorough)
+    seen = _Seen.in_examples(lines, table) if by_examples and not table.is_masked else None
+    seen = seen or _Seen.in_texts(lines, table, thorough=thorough)
     fields = _unknown_fields(lines, table) if seen.unknown else ()
-    typed = replace(seen, written=_written(lines)) if seen.uniform and not table.is_masked else seen
-    return Part(
-        Version(fields, whole=False, lacks=seen.lacks),
-        partial(_decode_json, lines, seen),
-        partial(_decode_json, lines, typed) if typed.written else None,
-    )
+    return Part(Version(fields, whole=False, lacks=seen.lacks), partial(_decode_json, lines, seen))
 
 
 def typed_part(rows: DataFrame, semantic_types: Mapping[str, str]) -> Part:
@@ -121,6 +115,10 @@ def _decode_json(lines: DataFrame, seen: _Seen, table: Table, reading: Reading) 
     return decode(bodies, table, seen, reading)
 
 
+# Texts that mean no change: tombstones, empty lines.
+_NOTHING = ("", "null")
+# So many events are taken for examples of a batch.
+_EXAMPLES = 20
 # More forms of events than this in a batch are not told apart one by one.
 _MOST_FORMS = 1000
 
@@ -132,8 +130,8 @@ class _Seen:
     `nested`: objects within the events, or something behind them; `placeholder`: values that PostgreSQL's log lacks;
     `control`: heartbeats, transaction markers, schema changes; `unknown`: keys of rows that are no columns;
     `partial`: columns whose key some row lacks; `lacks`: those of them that a create, update or read lacks;
-    `keys`: all keys of unwrapped events, where they were counted; `uniform`: every text is an object;
-    `written`: how the first events write the values of some keys, where that is to be relied upon.
+    `keys`: all keys of unwrapped events, where they were counted; `alike`: the lists of keys of which each event must
+    have one, where the rest was seen in examples; `written`: how these write the values of some keys.
     """
 
     wrapped: bool
@@ -146,8 +144,46 @@ class _Seen:
     partial: frozenset[str]
     lacks: tuple[str, ...]
     keys: frozenset[str] | None = None
-    uniform: bool = False
+    alike: tuple[tuple[str, ...], ...] = ()
     written: Mapping[str, T.DataType] = field(default_factory=dict)
+
+    @classmethod
+    def in_examples(cls, lines: DataFrame, table: Table) -> _Seen | None:
+        """What the first events say of all of them; None where they are not flat, unwrapped and complete."""
+        found = [text or "" for (text,) in lines.select("value").limit(_EXAMPLES).collect()]
+        texts = [text for text in found if text.strip() not in _NOTHING]
+        try:
+            events = [loads(text) for text in texts]
+        except ValueError:
+            return None
+        columns = {column.name for column in table.columns}
+        known = columns | set(table.excluded)
+        passes_over = table.options.schema_policy.add == "keep"
+
+        def is_usual(event: object, text: str) -> bool:
+            if not isinstance(event, dict) or not columns <= event.keys() or is_control_schema(set(event)):
+                return False
+            more = any(name not in known and not name.startswith("__") for name in event)
+            is_flat = text.find("}") == len(text) - 1
+            return is_flat and (passes_over or not more) and not any(mark in text for mark in _placeholders(table))
+
+        if not events or not all(is_usual(event, text) for event, text in zip(events, texts, strict=True)):
+            return None
+        forms = tuple(dict.fromkeys(tuple(event) for event in events))
+        return cls(
+            wrapped=False,
+            enveloped=False,
+            unwrapped=True,
+            nested=False,
+            placeholder=False,
+            control=False,
+            unknown=False,
+            partial=frozenset(),
+            lacks=(),
+            keys=frozenset(key for form in forms for key in form),
+            alike=forms,
+            written=_written(events),
+        )
 
     @classmethod
     def in_texts(cls, lines: DataFrame, table: Table, *, thorough: bool) -> _Seen:
@@ -207,41 +243,23 @@ class _Seen:
             partial=frozenset(name for name in columns if many or any(name not in names for names in images)),
             lacks=tuple(lacks) if looks_for_all else (),
             keys=None if many else frozenset(key for form in flat_forms for key in form["keys"] or ()),
-            uniform=not many and all(form["keys"] is not None for form in found),
         )
 
 
-# So many events show how a source writes its values.
-_EXAMPLES = 20
-
-
-def _written(lines: DataFrame) -> Mapping[str, T.DataType]:
-    """How the first events write the values of their keys: as whole numbers, or as true and false.
+def _written(events: Sequence[Mapping[str, object]]) -> Mapping[str, T.DataType]:
+    """How events write the values of their keys: as whole numbers, or as true and false.
 
     Spark reads these faster as what they are than as text (docs/performance.md). A fraction is not among them: its
     text is exact, the double that it would be read as is not.
     """
     kinds: dict[str, set[type]] = {}
-    for (text,) in lines.select("value").limit(_EXAMPLES).collect():
-        try:
-            _note_kinds(loads(text), kinds)
-        except ValueError:
-            return {}
-    types: Mapping[type, T.DataType] = {int: T.LongType(), bool: T.BooleanType()}
-    return {
-        name: types[only] for name, found in kinds.items() if len(found) == 1 and (only := next(iter(found))) in types
-    }
-
-
-def _note_kinds(value: object, kinds: dict[str, set[type]]) -> None:
-    """The types of all members of an event that are no objects, by their names."""
-    if isinstance(value, dict):
-        for name, member in value.items():
-            if isinstance(member, dict):
-                _note_kinds(member, kinds)
-            elif member is not None:
-                fits = not isinstance(member, int) or -(2**63) <= member < 2**63
-                kinds.setdefault(name, set()).add(type(member) if fits else str)
+    for event in events:
+        for name, value in event.items():
+            if value is not None:
+                fits = not isinstance(value, int) or -(2**63) <= value < 2**63
+                kinds.setdefault(name, set()).add(type(value) if fits else str)
+    whole = {name: T.LongType() for name, found in kinds.items() if found == {int}}
+    return whole | {name: T.BooleanType() for name, found in kinds.items() if found == {bool}}
 
 
 def _ends_at_first_brace(text: Expression) -> Expression:
@@ -251,11 +269,16 @@ def _ends_at_first_brace(text: Expression) -> Expression:
 
 def _has_placeholder(text: Expression, table: Table) -> Expression:
     """Whether a text may hold a value that PostgreSQL's log lacks."""
+    return reduce(lambda left, right: left | right, map(text.contains, _placeholders(table)), F.lit(False))
+
+
+def _placeholders(table: Table) -> tuple[str, ...]:
+    """What the text of an event holds where Debezium has no value: the placeholder, as text, base64 or numbers."""
     if table.options.connector != "postgresql":
-        return F.lit(False)
+        return ()
     encoded = base64.b64encode(UNAVAILABLE_VALUE.encode()).decode()
     numbers = dumps([int(byte) for byte in UNAVAILABLE_VALUE.encode()], separators=(",", ":"))
-    return text.contains(UNAVAILABLE_VALUE) | text.contains(encoded) | text.contains(numbers[1:-1])
+    return (UNAVAILABLE_VALUE, encoded, numbers[1:-1])
 
 
 def _unknown_fields(lines: DataFrame, table: Table) -> tuple[EventField, ...]:
@@ -339,41 +362,33 @@ def _decode_unwrapped(bodies: DataFrame, table: Table, seen: _Seen, reading: Rea
 def _decode_enveloped(bodies: DataFrame, table: Table, seen: _Seen, reading: Reading) -> DataFrame:
     columns = [column.name for column in table.columns]
     metadata = metadata_columns(table)
-    written = _written_types(table, seen)
-    row = _struct_of(columns, {name: written[name] for name in columns if name in written})
-    blocks: dict[str, dict[str, T.DataType]] = {}
-    for column in metadata:
-        if len(column.envelope) > 1:
-            block, name = column.envelope
-            blocks.setdefault(block, {})[name] = written.get(column.name, T.StringType())
+    row = _struct_of(columns)
+    blocks = dict.fromkeys(column.envelope[0] for column in metadata if len(column.envelope) > 1)
     envelope = [
         T.StructField("before", row),
         T.StructField("after", row),
-        *(T.StructField(block, _struct_of(list(types), types)) for block, types in blocks.items()),
+        *(T.StructField(block, _struct_of([c.envelope[1] for c in metadata if c.envelope[0] == block]))
+          for block in blocks),
         T.StructField("op", T.StringType()),
-    ]
+    ]  # fmt: skip
     op = F.col("_event.op")
     parsed = _parsed(bodies, envelope).withColumn(
         "_row", F.when(op == "d", F.col("_event.before")).otherwise(F.col("_event.after"))
     )
-    fields = {name: Field(F.col(f"_row.`{name}`"), row[name].dataType) for name in columns}
+    fields = {name: Field(F.col(f"_row.`{name}`"), T.StringType()) for name in columns}
     for column in metadata:
-        data_type = blocks[column.envelope[0]][column.envelope[1]] if len(column.envelope) > 1 else T.StringType()
-        fields[column.name] = Field(F.col("_event." + ".".join(column.envelope)), data_type)
+        fields[column.name] = Field(F.col("_event." + ".".join(column.envelope)), T.StringType())
     fields["__deleted"] = Field((op == "d").cast("string"), T.StringType())
     no_row = op.isin(*_ROW_OPS) & F.col("_row").isNull()
     return _typed_json(parsed, table, fields, seen, reading, within="$.after", no_row=no_row)
 
 
 def _written_types(table: Table, seen: _Seen) -> dict[str, T.DataType]:
-    """The names, in unwrapped events, whose values are read as they are written, where they mean the same as text."""
+    """The keys of unwrapped events whose values are read as they are written, where they mean the same as text."""
     wanted = {column.name: column.source_type for column in table.columns if column.semantic_type != BITS}
-    taken = {name: written for name, written in seen.written.items() if _is_taken(written, wanted.get(name))}
     for column in metadata_columns(table):
-        for name in (*column.names, column.envelope[-1]):
-            if name in seen.written and name not in wanted and _is_taken(seen.written[name], column.data_type):
-                taken[name if name in column.names else column.name] = seen.written[name]
-    return taken
+        wanted |= {name: column.data_type for name in column.names if name not in wanted}
+    return {name: written for name, written in seen.written.items() if _is_taken(written, wanted.get(name))}
 
 
 def _is_taken(written: T.DataType, wanted: T.DataType | None) -> bool:
@@ -413,15 +428,16 @@ def _typed_json(
         for name in (column.name for column in table.columns)
         if name in seen.partial
     }
-    ignored = json.isNull() | json.isin("", "null")
+    ignored = json.isNull() | json.isin(*_NOTHING)
     if seen.control:
         ignored = ignored | (op.isNull() & _is_control(json))
-    unread = F.col("_event._corrupt").isNotNull()
-    malformed = ~json.startswith("{") if seen.written else unread | ~json.startswith("{")
+    malformed = F.col("_event._corrupt").isNotNull() | ~json.startswith("{")
     if seen.nested:
         malformed = malformed | _has_more_than_an_object(F.col("value"))
-    problem = F.when(unread, F.lit(MISREAD)) if seen.written else F
-    problem = problem.when(malformed, F.lit("not a JSON object")).when(no_row, F.lit("the envelope has no row image"))
+    told = F.lit("not a JSON object")
+    if seen.alike:
+        malformed, told = malformed | ~_is_alike(F.col("value"), seen, table), F.lit(MISREAD)
+    problem = F.when(malformed, told).when(no_row, F.lit("the envelope has no row image"))
     for name, reason in reading.refused.items():
         problem = problem.when(member(name).isNotNull(), F.lit(reason))
     for name in reading.required:
@@ -440,6 +456,13 @@ def _typed_json(
         unreadable=malformed,
         further={name: Field(member(name), T.StringType()) for name in reading.refused},
     )
+
+
+def _is_alike(text: Expression, seen: _Seen, table: Table) -> Expression:
+    """Whether a text is what the examples are: a flat object, with the keys of one of them, and every value there."""
+    forms = [F.array(*map(F.lit, form)) for form in seen.alike]
+    has_keys = F.coalesce(F.json_object_keys(text).isin(*forms), F.lit(False))
+    return has_keys & _ends_at_first_brace(text) & ~_has_placeholder(text, table)
 
 
 def _lacking(name: str) -> str:
@@ -838,9 +861,10 @@ def _transaction_problem() -> Expression:
     )
 
 
-def _struct_of(names: Sequence[str], types: Mapping[str, T.DataType]) -> T.StructType:
+def _struct_of(names: Sequence[str], types: Mapping[str, T.DataType] | None = None) -> T.StructType:
     """Fields of these types, and of text where none is given."""
-    return T.StructType([T.StructField(name, types.get(name, T.StringType())) for name in dict.fromkeys(names)])
+    known = types or {}
+    return T.StructType([T.StructField(name, known.get(name, T.StringType())) for name in dict.fromkeys(names)])
 
 
 def _struct(event: T.StructType, name: str) -> T.StructType:

@@ -39,10 +39,18 @@ class Read:
     held_back: tuple[HeldBack, ...]
 
 
-def read_files(spark: SparkSession, table: Table, files: Sequence[EventFile], *, thorough: bool = False) -> Read:
+def read_files(
+    spark: SparkSession,
+    table: Table,
+    files: Sequence[EventFile],
+    *,
+    thorough: bool = False,
+    by_examples: bool = False,
+) -> Read:
     """The events of some files of a table, not decoded yet. Reads the headers of Avro files and searches texts.
 
-    `table` has the columns that are known (see `ingest.decode.debezium.json_part`, of `thorough` too).
+    `table` has the columns that are known (see `ingest.decode.debezium.json_part`, of `thorough` and `by_examples`
+    too).
     """
     text = [file for file in files if file.encoding == "json"]
     by_schema: dict[str, list[EventFile]] = {}
@@ -64,7 +72,8 @@ def read_files(spark: SparkSession, table: Table, files: Sequence[EventFile], *,
     parts = []
     if text:
         lines = spark.read.text(_literal(text))
-        parts.append(json_part(lines.select("value", *_origin()), table, thorough=thorough))
+        own = lines.select("value", *_origin())
+        parts.append(json_part(own, table, thorough=thorough, by_examples=by_examples))
     for schema, group in by_schema.items():
         records = spark.read.format("avro").option("avroSchema", schema).load(_literal(group))
         event = F.struct(*(F.col(f"`{name}`") for name in records.columns)).alias("event")
@@ -74,7 +83,7 @@ def read_files(spark: SparkSession, table: Table, files: Sequence[EventFile], *,
         declared = table.connection.registry
         registry = Registry.of(declared) if declared else None
         with_file = records.select("*", F.col("_metadata.file_path").alias("_file"))
-        parts.extend(record_parts(with_file, table, registry, thorough=thorough))
+        parts.extend(record_parts(with_file, table, registry, thorough=thorough, by_examples=by_examples))
     left_out = {item.file for item in held_back}
     return Read(tuple(parts), tuple(file for file in files if file not in left_out), tuple(held_back))
 

@@ -38,7 +38,14 @@ RECORD_FORM = dumps({"record": "value"})
 _TOMBSTONE, _JSON, _BARE, _ID, _BAD = "tombstone", "json", "bare", "id:", "!"
 
 
-def record_parts(records: DataFrame, table: Table, registry: Registry | None, *, thorough: bool = False) -> list[Part]:
+def record_parts(
+    records: DataFrame,
+    table: Table,
+    registry: Registry | None,
+    *,
+    thorough: bool = False,
+    by_examples: bool = False,
+) -> list[Part]:
     """The parts of some records: one for each schema, one for JSON, one for what holds no change.
 
     One aggregate finds which kinds of values there are, and brings no more than those to the driver.
@@ -50,6 +57,8 @@ def record_parts(records: DataFrame, table: Table, registry: Registry | None, *,
         are not looked at); and `_file` string where they come from files. A null value is a tombstone, and ignored.
     registry:
         Of the table's connection; None where it has none.
+    thorough, by_examples:
+        See `ingest.decode.debezium.json_part`.
 
     Raises
     ------
@@ -64,7 +73,7 @@ def record_parts(records: DataFrame, table: Table, registry: Registry | None, *,
         F.lit(0).cast("bigint").alias("_order"),
         file.alias("_file"),
     )
-    return _parts(values, table, registry, thorough=thorough)
+    return _parts(values, table, registry, thorough=thorough, by_examples=by_examples)
 
 
 def parts_again(events: DataFrame, table: Table, registry: Registry | None) -> list[Part]:
@@ -81,7 +90,14 @@ def parts_again(events: DataFrame, table: Table, registry: Registry | None) -> l
     return [*_parts(values, table, registry), *debezium.parts_again(texts, table)]
 
 
-def _parts(values: DataFrame, table: Table, registry: Registry | None, *, thorough: bool = False) -> list[Part]:
+def _parts(
+    values: DataFrame,
+    table: Table,
+    registry: Registry | None,
+    *,
+    thorough: bool = False,
+    by_examples: bool = False,
+) -> list[Part]:
     kind = _kind(table, registry)
     found = values.agg(F.collect_set(kind).alias("kinds")).first()
     kinds = sorted(found["kinds"]) if found else []
@@ -115,7 +131,7 @@ def _parts(values: DataFrame, table: Table, registry: Registry | None, *, thorou
     if _JSON in kinds:
         own = values if len(kinds) == 1 else values.where(kind == _JSON)
         lines = own.select(F.col("value").cast("string").alias("value"), *ORIGIN)
-        parts.append(json_part(lines, table, thorough=thorough))
+        parts.append(json_part(lines, table, thorough=thorough, by_examples=by_examples))
     aside = [name for name in kinds if name == _TOMBSTONE or name.startswith(_BAD) or name.removeprefix(_ID) in told]
     if aside:
         parts.append(_part_aside(values.withColumn("_kind", kind).where(F.col("_kind").isin(aside)), told))
