@@ -26,6 +26,7 @@ HISTORY = "tests/ingest/test_history.py"
 TORTURE = "tests/ingest/test_torture.py"
 TRANSACTIONS = "tests/ingest/test_transactions.py"
 SECURITY = "tests/ingest/test_security.py"
+EXAMPLES = "tests/ingest/test_examples.py"
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,9 @@ class Mutation:
 MUTATIONS = (
     Mutation("order reversed", "ingest/changes.py", 'orderBy(F.col("__position").desc())', 'orderBy("__position")',
              (ORDER,)),
-    Mutation("no offset breaks a tie", "ingest/changes.py", 'F.concat(F.lit(epoch), log, F.lit("/"), offset)',
+    Mutation("no offset breaks a tie", "ingest/changes.py", 'F.concat(F.lit(epoch), log, F.lit("/"), F.lower(offset))',
              'F.concat(F.lit(epoch), log, F.lit("/"))', (ORDER,)),
-    Mutation("epoch left out", "ingest/changes.py", 'F.concat(F.lit(epoch), log, F.lit("/"), offset)',
+    Mutation("epoch left out", "ingest/changes.py", 'F.concat(F.lit(epoch), log, F.lit("/"), F.lower(offset))',
              'F.concat(F.lit("0000."), log, F.lit("/"), offset)', (UPKEEP, SCENES)),
     Mutation("commits of PostgreSQL not looked at", "ingest/changes.py",
              'F.when(_is_read(), read).otherwise(F.concat(commit, F.lit("."), own))',
@@ -53,8 +54,8 @@ MUTATIONS = (
              "        if False:\n", (ORDER, SCENES)),
     Mutation("open transactions lose against the snapshot", "ingest/changes.py",
              "raised.when(F.coalesce(counts, F.lit(False)), from_held)", "raised", (SCENES,)),
-    Mutation("snapshots amid the stream not placed", "ingest/batch.py", "        if told.mixed:\n",
-             "        if False:\n", (SCENES,)),
+    Mutation("snapshots amid the stream not placed", "ingest/batch.py", "    if told.mixed:\n",
+             "    if False:\n", (SCENES,)),
     Mutation("unavailable values not filled", "ingest/batch.py", "        if told.unavailable:\n",
              "        if False:\n", (SCENES,)),
     Mutation("late values do not reach rows that carry older ones", "ingest/batch.py",
@@ -107,6 +108,14 @@ MUTATIONS = (
     Mutation("a cut though a table has failed", "ingest/runner.py",
              "if is_consistent(tables) and not any(landed.error for landed in results):", "if is_consistent(tables):",
              (TRANSACTIONS,)),
+    Mutation("events of other keys are taken for the examples'", "ingest/decode/debezium.py",
+             "    return has_keys & _ends_at_first_brace(text) & ~_has_placeholder(text, table)\n",
+             "    return _ends_at_first_brace(text) & ~_has_placeholder(text, table)\n", (EXAMPLES,)),
+    Mutation("misread events are quarantined", "ingest/batch.py", "    if told.misread:\n", "    if False:\n",
+             (EXAMPLES,)),
+    Mutation("numbers too great for a long are read as such", "ingest/decode/debezium.py",
+             "setdefault(name, set()).add(type(value) if fits else str)", "setdefault(name, set()).add(type(value))",
+             (EXAMPLES,)),
     Mutation("erased keys come back", "ingest/erasures.py", "    if not salts:\n", "    if True:\n", (SECURITY,)),
 )  # fmt: skip
 
