@@ -46,7 +46,7 @@ MUTATIONS = (
     Mutation("no offset breaks a tie", "ingest/changes.py", 'F.concat(F.lit(epoch), log, F.lit("/"), F.lower(offset))',
              'F.concat(F.lit(epoch), log, F.lit("/"))', (ORDER,)),
     Mutation("epoch left out", "ingest/changes.py", 'F.concat(F.lit(epoch), log, F.lit("/"), F.lower(offset))',
-             'F.concat(F.lit("0000."), log, F.lit("/"), offset)', (UPKEEP, SCENES)),
+             'F.concat(F.lit("0000."), log, F.lit("/"), F.lower(offset))', (UPKEEP, SCENES)),
     Mutation("commits of PostgreSQL not looked at", "ingest/changes.py",
              'F.when(_is_read(), read).otherwise(F.concat(commit, F.lit("."), own))',
              'F.when(_is_read(), read).otherwise(F.concat(own, F.lit("."), own))', (SCENES,)),
