@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ingest.declaration import Column, Table
-from ingest.decode.types import Field, converted
+from ingest.decode.types import BITS, Field, converted
 from ingest.errors import InputError
 from ingest.project import JdbcConnection
 
@@ -32,7 +32,6 @@ _MOST_READS = 64
 _DATE = "io.debezium.time.Date"
 _MILLIS, _MICROS = "io.debezium.time.Timestamp", "io.debezium.time.MicroTimestamp"
 _TIME_MILLIS, _TIME_MICROS = "io.debezium.time.Time", "io.debezium.time.MicroTime"
-_BITS = "io.debezium.data.Bits"
 _Step = Callable[[Expression], Expression]
 
 
@@ -476,7 +475,7 @@ def _bit_string(number: str, length: int | None) -> _Form | None:
         in_order = F.lpad(F.hex(value), digits, "0")
         return F.unhex(F.regexp_replace(F.reverse(in_order), "(.)(.)", "$2$1"))
 
-    return _Form(number, T.BinaryType(), f"{_BITS};length={length}", made=made)
+    return _Form(number, T.BinaryType(), f"{BITS};length={length}", made=made)
 
 
 # Texts of which several mean the same
