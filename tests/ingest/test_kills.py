@@ -1,283 +1,32 @@
-"""Landing is killed at every phase, again and again: afterwards silver is what it had been without.
-
-The phases are seen from outside, on the timeline that Hudi keeps in the table's folder.
-"""
+"""Landing is killed in every phase, or has no disk to write to: afterwards silver is what it had been without."""
 
 from __future__ import annotations
 
-import os
-import queue
-import random
-import re
-import signal
 import subprocess
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
-from conftest import REPOSITORY, DbtProject, new_project, pg, table_of
+from killing import PHASES, TABLE, a_source, kill_when
 from pyspark.sql import SparkSession
 
 from ingest.history import SUFFIX
-from ingest.silver import SilverTable, State
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-TABLE = "item"
-LIMIT_S = 180
-EVENTS_A_BATCH = 12
-# Lands whatever is there whenever it is told to, so that Java is started once a kill and not once a batch.
-LANDS_ON_DEMAND = """
-import sys
-from pathlib import Path
-from ingest.declaration import load_source
-from ingest.project import Project
-from ingest.runner import land
-from ingest.session import open_session
-project = Project.load(Path(sys.argv[1]))
-tables = load_source(project, "shop").tables
-spark = open_session(project)
-print("ready", flush=True)
-for _ in sys.stdin:
-    for landed in land(spark, tables):
-        print(f"failed {landed.error.message}" if landed.error else "landed", flush=True)
-"""
-
-
-def _instants(pattern: str) -> Callable[[Path], set[str]]:
-    """The files of the timeline, and below `.temp` beside it, whose names match."""
-
-    def found(table: Path) -> set[str]:
-        names = set()
-        for folder in (table / ".hoodie", table / ".hoodie" / "timeline"):
-            try:
-                names |= {entry.name for entry in os.scandir(folder) if re.fullmatch(pattern, entry.name)}
-            except FileNotFoundError:
-                continue
-        return names
-
-    return found
-
-
-def _markers(table: Path) -> set[str]:
-    return {str(path) for path in (table / ".hoodie" / ".temp").rglob("*.marker*")}
-
-
-def _archive(table: Path) -> set[str]:
-    """The files of the archived timeline: what is being archived is written there first, then listed there."""
-    return {str(path) for path in (table / ".hoodie" / "timeline" / "history").rglob("*")}
-
-
-def _oldest(table: Path) -> set[str]:
-    """The oldest commit that the timeline still has; a later one once archived commits are being removed from it."""
-    commits = _instants(r"\d+(_\d+)?\.(delta)?commit")(table)
-    return {min(commits)} if len(commits) > 1 else set()
-
-
-# What is new on disk when a phase begins.
-PHASES: Mapping[str, Callable[[Path], set[str]]] = {
-    "requested": _instants(r"\d+\.(delta)?commit\.requested"),
-    "inflight": _instants(r"\d+\.(delta)?commit\.inflight|\d+\.inflight"),
-    "files written, not committed": _markers,
-    "rolling back": _instants(r"\d+\.rollback\.(requested|inflight)"),
-    "committed, not registered": _instants(r"\d+(_\d+)?\.(delta)?commit"),
-    "compacting": _instants(r"\d+\.compaction\.(requested|inflight)"),
-    "cleaning": _instants(r"\d+\.clean\.(requested|inflight)"),
-    "archiving": _archive,
-    "archived, being removed": _oldest,
-}
-# Hudi archives once a timeline has more than 30 commits, and leaves 20 there (hoodie.keep.max.commits).
-MOST_BATCHES = 34
-
-
-class Child:
-    """A process that lands on demand, and what it answers."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
-        self._answers: queue.Queue[str] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._answers.put(line.strip())
-
-    def land(self) -> None:
-        """Has it land what is there, and does not wait."""
-        assert self._process.stdin is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-
-    def answered(self) -> bool:
-        """Whether a landing has ended since the last look."""
-        return not self._answers.empty() and self.answer() == "landed"
-
-    def answer(self) -> str:
-        """The next answer, which must come within the limit and tell of no failure."""
-        answer = self._answers.get(timeout=LIMIT_S)
-        assert not answer.startswith("failed"), answer
-        return answer
-
-
-@dataclass
-class Source:
-    """A table of a source, what it holds, and the files of its events."""
-
-    project: DbtProject
-    home: Path
-    rng: random.Random
-    rows: dict[int, int] = field(default_factory=dict)
-    changes: list[tuple[int, int, str]] = field(default_factory=list)
-    gone: set[int] = field(default_factory=set)
-    delivered: int = 0
-    bad: int = 0
-
-    @property
-    def table(self) -> Path:
-        """The folder of the silver table."""
-        return self.home / "warehouse" / f"{self.project.schema}.db" / TABLE
-
-    def change(self) -> None:
-        """Delivers a batch of changes; its last event cannot be applied."""
-        events: list[Mapping[str, Any] | str] = []
-        for number in range(EVENTS_A_BATCH - 1):
-            lsn = 100 + self.delivered + number
-            key = self.rng.randint(1, 40)
-            if key in self.rows and self.rng.random() < 0.2:
-                del self.rows[key]
-                self.gone.add(key)
-                op = "d"
-            else:
-                op = "u" if key in self.rows else "c"
-                self.rows[key] = lsn
-                self.gone.discard(key)
-            events.append(pg(op, lsn, id=key, v=0 if op == "d" else lsn))
-            self.changes.append((lsn, key, op))
-        events.append("{broken")
-        self.project.deliver(f"shop.{TABLE}", self.delivered, events)
-        self.delivered += len(events)
-        self.bad += 1
-
-    @contextmanager
-    def child(self) -> Iterator[Child]:
-        """A process that lands on demand; it and its Java process are killed at the end."""
-        environment = {**os.environ, "LAKE_HOME": str(self.home), "PYTHONPATH": str(REPOSITORY)}
-        environment.pop("SPARK_HOME", None)
-        process = subprocess.Popen(
-            [sys.executable, "-c", LANDS_ON_DEMAND, str(self.project.root)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment,
-            start_new_session=True,
-        )  # fmt: skip
-        try:
-            child = Child(process)
-            assert child.answer() == "ready"
-            yield child
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait(LIMIT_S)
-            self._release_catalog()
-
-    def _release_catalog(self) -> None:
-        """Derby's lock names a process that is gone: waits until Java has let go of its files."""
-        deadline = time.monotonic() + LIMIT_S
-        while time.monotonic() < deadline:
-            held = subprocess.run(
-                ["fuser", str(self.home / "metastore" / "dbex.lck")], capture_output=True, check=False
-            )
-            if not held.stdout.strip():
-                return
-        raise AssertionError("the killed process still holds the catalog")
-
-    def lake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """The command `lake`, to its end."""
-        environment = {**os.environ, "LAKE_HOME": str(self.home)}
-        return subprocess.run(
-            [sys.executable, "-m", "ingest", *arguments, "--project-dir", str(self.project.root)],
-            cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False,
-        )  # fmt: skip
-
-    def silver(self, spark: SparkSession) -> SilverTable:
-        """The silver table, as another session reads it."""
-        return SilverTable(spark, self.project.source().choose([TABLE])[0], str(self.table))
-
-    def found(self, spark: SparkSession, instant: str | None = None) -> dict[int, int | None]:
-        """What silver holds, now or then: values by key, None for a tombstone."""
-        reader = spark.read.format("hudi")
-        rows = (reader.option("as.of.instant", instant) if instant else reader).load(str(self.table)).collect()
-        assert len({row["id"] for row in rows}) == len(rows), "a key is there twice"
-        return {row["id"]: None if row["__deleted"] == "true" else row["v"] for row in rows}
-
-    def expected(self) -> dict[int, int | None]:
-        """What silver must hold once everything has been landed."""
-        return {**self.rows, **dict.fromkeys(self.gone)}
-
-    def require_equal(self, spark: SparkSession) -> State:
-        """Silver equals the source, every event is counted once, and the quarantine has each bad one once."""
-        state = self.silver(spark).state()
-        assert state is not None
-        assert {key: value for key, value in self.found(spark).items() if value is not None} == self.rows
-        totals = state.totals
-        assert totals.read == self.delivered
-        parts = (totals.applied, totals.superseded, totals.duplicate, totals.ignored, totals.quarantined)
-        assert totals.read == sum(parts)
-        assert totals.quarantined == self.bad
-        quarantine = spark.read.format("hudi").load(str(self.table.parent / "_quarantine"))
-        assert (quarantine.count(), quarantine.select("quarantine_id").distinct().count()) == (self.bad, self.bad)
-        return state
-
-    def require_history(self, spark: SparkSession) -> None:
-        """The history holds every change once, and nothing else."""
-        rows = spark.read.format("hudi").load(f"{self.table}{SUFFIX}").collect()
-        assert sorted((row["__lsn"], row["id"], row["__op"]) for row in rows) == sorted(self.changes)
-        assert all(row["v"] == row["__lsn"] for row in rows if row["__op"] != "d")
-
-
-def a_source(where: Path, table_type: str, seed: str, **options: Any) -> Source:
-    """A source of one table with a lake of its own."""
-    table = table_of(TABLE, {"id": "int", "v": "int"}, ["id"], table_type=table_type, **options)
-    return Source(new_project(where, {"tables": [table]}), where / "lake", random.Random(seed))  # noqa: S311
-
-
-def _kill_when(source: Source, phase: str, suffix: str = "") -> bool:
-    """Lands batch after batch, and kills the process as soon as the phase begins; whether it was seen to.
-
-    `suffix`: of the table beside silver whose phase it is.
-    """
-    table = source.table.with_name(source.table.name + suffix)
-    look = PHASES[phase]
-    with source.child() as child:
-        for _ in range(MOST_BATCHES):
-            before = look(table)
-            source.change()
-            child.land()
-            deadline = time.monotonic() + LIMIT_S
-            while not look(table) - before:
-                if child.answered():
-                    break
-                assert time.monotonic() < deadline, f"landing hangs before {phase}"
-            else:
-                return True
-    return False
 
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("table_type", ["mor"])
 def test_a_kill_in_any_phase_leaves_nothing_half_done(table_type: str, spark: SparkSession, tmp_path: Path) -> None:
     source = a_source(tmp_path, table_type, "phases")
-    seen = {phase: _kill_when(source, phase) for phase in PHASES}
+    seen = {phase: kill_when(source, phase) for phase in PHASES}
     ended = source.lake("ingest", "shop")
     assert ended.returncode == 0, ended.stderr
     state = source.require_equal(spark)
     then = source.found(spark)
     # What a reader saw at an earlier commit it sees again, after one more crash and landing.
-    _kill_when(source, "committed, not registered")
+    kill_when(source, "committed, not registered")
     source.change()
     assert source.lake("ingest", "shop").returncode == 0
     source.require_equal(spark)
@@ -295,7 +44,7 @@ def test_a_kill_between_the_commits_of_history_and_silver_doubles_nothing(
     committed = PHASES["committed, not registered"]
     for phase in ("committed, not registered", "files written, not committed", "committed, not registered"):
         before = committed(source.table)
-        assert _kill_when(source, phase, SUFFIX), phase
+        assert kill_when(source, phase, SUFFIX), phase
         assert committed(source.table) == before, f"silver was committed before the kill: {phase}"
         if phase == "committed, not registered":
             ahead = spark.read.format("hudi").load(f"{source.table}{SUFFIX}")
@@ -311,37 +60,6 @@ def test_a_kill_between_the_commits_of_history_and_silver_doubles_nothing(
     assert source.lake("ingest", "shop").returncode == 0
     source.require_history(spark)
     assert {key: value for key, value in source.found(spark).items() if value is not None} == source.rows
-
-
-def _kill_at_random_moments(source: Source, kills: int) -> None:
-    for _ in range(kills):
-        with source.child() as child:
-            for _ in range(source.rng.randint(1, 3)):
-                source.change()
-                child.land()
-            # The moment is what is random here, so that this waits for nothing but time.
-            threading.Event().wait(source.rng.uniform(0.0, 6.0))
-
-
-def _killed_and_drained(source: Source, spark: SparkSession, *, rounds: int, kills: int) -> None:
-    for _ in range(rounds):
-        _kill_at_random_moments(source, kills)
-        ended = source.lake("ingest", "shop")
-        assert ended.returncode == 0, ended.stderr
-        source.require_equal(spark)
-
-
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("table_type", ["mor", "cow"])
-def test_ten_kills_at_random_moments(table_type: str, spark: SparkSession, tmp_path: Path) -> None:
-    _killed_and_drained(a_source(tmp_path, table_type, "ten moments"), spark, rounds=2, kills=5)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(7200)
-@pytest.mark.parametrize("table_type", ["mor", "cow"])
-def test_a_hundred_kills_at_random_moments(table_type: str, spark: SparkSession, tmp_path: Path) -> None:
-    _killed_and_drained(a_source(tmp_path, table_type, "random moments"), spark, rounds=10, kills=10)
 
 
 @contextmanager
