@@ -1,7 +1,7 @@
 """Breaks the logic of ingest in one place at a time, on a copy of the tree, and says which test notices.
 
 `make mutations` writes docs/mutations.md and ends with 1 where something was broken and no test noticed. A few of them:
-`python dev/mutations.py "truncate floor"` runs those whose name holds the text, and leaves the document alone.
+`python dev/mutations.py "truncate floor"` runs those whose name the pattern finds, and leaves the document alone.
 """
 
 from __future__ import annotations
@@ -113,9 +113,6 @@ MUTATIONS = (
              "    return _ends_at_first_brace(text) & ~_has_placeholder(text, table)\n", (EXAMPLES,)),
     Mutation("misread events are quarantined", "ingest/batch.py", "    if told.misread:\n", "    if False:\n",
              (EXAMPLES,)),
-    Mutation("numbers too great for a long are read as such", "ingest/decode/debezium.py",
-             "setdefault(name, set()).add(type(value) if fits else str)", "setdefault(name, set()).add(type(value))",
-             (EXAMPLES,)),
     Mutation("erased keys come back", "ingest/erasures.py", "    if not salts:\n", "    if True:\n", (SECURITY,)),
 )  # fmt: skip
 
@@ -158,14 +155,14 @@ def _first_failure(tree: Path, tests: tuple[str, ...]) -> str:
 
 
 def main(wanted: str = "") -> int:
-    """Runs the mutations whose name holds the text; the exit code."""
+    """Runs the mutations whose name the pattern finds; the exit code."""
     with tempfile.TemporaryDirectory() as folder:
         _copy(Path(folder))
         if failed := _first_failure(Path(folder), (ORDER,)):
             raise SystemExit(f"{failed} fails where nothing is broken: what follows would say nothing")
     rows = []
     for mutation in MUTATIONS:
-        if wanted not in mutation.name:
+        if not re.search(wanted, mutation.name):
             continue
         started = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:

@@ -59,8 +59,9 @@ COMMON = {
     "note": st.text(max_size=5),
     "data": st.just("AAEC"),
 }
-ROWS = st.fixed_dictionaries(
-    {name: st.one_of(values, values, values, values, st.none(), ODD) for name, values in COMMON.items()}
+ALIKE = st.fixed_dictionaries({name: st.one_of(values, st.none()) for name, values in COMMON.items()})
+ROWS = st.one_of(
+    ALIKE, ALIKE, st.fixed_dictionaries({name: st.one_of(values, values, ODD) for name, values in COMMON.items()})
 )
 
 
