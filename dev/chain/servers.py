@@ -19,7 +19,7 @@ import httpx
 
 from dev.chain.artifacts import registry_java, unpacked
 from dev.chain.processes import Server, give, owner_of, run
-from dev.chain.settings import HOST, Settings
+from dev.chain.settings import HOST, Settings, write_private
 from ingest.errors import SetupError
 from ingest.jars import choose_java
 
@@ -32,12 +32,8 @@ _ANSWERS_WITHIN_S = 5
 _CONVERTER = ("org.apache.kafka.connect.storage.Converter", "io.apicurio.registry.utils.converter.AvroConverter")
 
 
-class PostgreSQL(Server):
-    """PostgreSQL with logical decoding; its superuser is `lake`."""
-
-    name = "postgresql"
-    port_variable = "LAKE_POSTGRESQL_PORT"
-    stop_signal = signal.SIGINT  # ends the sessions of clients; SIGTERM would wait for them
+class _Database(Server):
+    """A database in a folder of its own, whose owner `lake` has a password."""
 
     def __init__(self, folder: Path, port: int, password: str, options: Sequence[str] = ()) -> None:
         super().__init__(folder, port)
@@ -48,23 +44,29 @@ class PostgreSQL(Server):
     def _data(self) -> Path:
         return self.folder / "data"
 
+
+class PostgreSQL(_Database):
+    """PostgreSQL with logical decoding; its superuser is `lake`."""
+
+    name = "postgresql"
+    port_variable = "LAKE_POSTGRESQL_PORT"
+    stop_signal = signal.SIGINT  # ends the sessions of clients; SIGTERM would wait for them
+
     def prepare(self) -> None:
         """A new cluster, where there is none."""
         if (self._data / "PG_VERSION").exists():
             return
         give(self._data, "postgres")
         password = self.folder / "password"
-        password.unlink(missing_ok=True)
-        os.close(os.open(password, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         try:
-            password.write_text(self._password, encoding="utf-8")
+            write_private(password, self._password)
             if os.getuid() == 0:
                 shutil.chown(password, "postgres")
             run([*owner_of("postgres", self._data), self._program("initdb"), "-D", self._data, "-U", "lake", "-A",
                  "scram-sha-256", "--pwfile", password, "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"],
                 where=self.folder)  # fmt: skip
         finally:
-            password.unlink()
+            password.unlink(missing_ok=True)
 
     def command(self) -> Sequence[str | Path]:
         """No socket file: a path in a deep folder is too long for one."""
@@ -96,20 +98,11 @@ class PostgreSQL(Server):
         return found[0]
 
 
-class MariaDB(Server):
+class MariaDB(_Database):
     """MariaDB with a row-based log; its user `lake` owns what is in it."""
 
     name = "mariadb"
     port_variable = "LAKE_MARIADB_PORT"
-
-    def __init__(self, folder: Path, port: int, password: str, options: Sequence[str] = ()) -> None:
-        super().__init__(folder, port)
-        self._password = password
-        self._options = options
-
-    @property
-    def _data(self) -> Path:
-        return self.folder / "data"
 
     @property
     def _first_words(self) -> Path:
@@ -124,12 +117,10 @@ class MariaDB(Server):
             run([*account, "mariadb-install-db", "--no-defaults", f"--datadir={self._data}", "--skip-test-db"],
                 where=self.folder)  # fmt: skip
         script = self._first_words
-        script.unlink(missing_ok=True)
-        os.close(os.open(script, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        script.write_text(
+        write_private(
+            script,
             f"create user if not exists lake@'{HOST}';\nalter user lake@'{HOST}' identified by '{self._password}';\n"
             f"grant all on *.* to lake@'{HOST}' with grant option;\n",
-            encoding="utf-8",
         )
         if account:
             shutil.chown(script, "mysql")

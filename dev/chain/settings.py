@@ -84,7 +84,7 @@ class Settings:
                 )
             kept.setdefault(name, secrets.token_urlsafe(24))
         if kept != read_passwords(self.secrets_file):
-            _keep(self.secrets_file, "".join(f"{name}={value}\n" for name, value in kept.items()))
+            write_private(self.secrets_file, "".join(f"{name}={value}\n" for name, value in kept.items()))
         return kept
 
     @property
@@ -108,7 +108,7 @@ def read_passwords(file: Path) -> dict[str, str]:
     return {name: value for name, found, value in (line.partition("=") for line in lines) if found}
 
 
-def _keep(file: Path, text: str) -> None:
+def write_private(file: Path, text: str) -> None:
     """Writes a file that is never readable by others, and never half there."""
     file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_suffix(".new")
