@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from ingest import history, quarantine
@@ -22,9 +22,9 @@ from ingest.changes import (
     is_late,
     judge_late,
     key_changes,
-    last_of_each_key,
     placed_by_delivery,
     precedes_truncate,
+    ranked,
     truncated_rows,
     with_line,
     with_position,
@@ -37,7 +37,7 @@ from ingest.errors import InputError
 from ingest.policies import MASKED_FORM
 from ingest.silver import Counts, SilverTable, State
 
-_Keep = Callable[[DataFrame], DataFrame]
+_Keep = Callable[..., DataFrame]
 
 
 class MisreadError(Exception):
@@ -78,8 +78,8 @@ def apply(
     before = state or State.none(table.options.epoch)
     with ExitStack() as stack:
 
-        def keep(frame: DataFrame) -> DataFrame:
-            return stack.enter_context(_kept(frame))
+        def keep(frame: DataFrame, *, at_once: bool = False) -> DataFrame:
+            return stack.enter_context(_kept(frame, at_once=at_once))
 
         changes, last, told = _arranged(decoded, table, before, keep)
         if told.truncates and table.options.truncate == "fail":
@@ -154,14 +154,12 @@ def apply(
 def _arranged(decoded: DataFrame, table: Table, before: State, keep: _Keep) -> tuple[DataFrame, DataFrame, _Summary]:
     """The changes with their positions, the last of each key, and what the batch is made of."""
     changes = without_erased(with_position(decoded, table), table, before.erased)
-    last = keep(last_of_each_key(changes, table))
-    told = _summarise(last, before.watermark, table)
+    last, told = _last_of_each_key(changes, table, before, keep)
     if told.misread:
         raise MisreadError(f"{told.misread} events of {table.relation} are not written as the first ones are")
     if told.mixed:
         changes = placed_by_delivery(changes, table)
-        last = keep(last_of_each_key(changes, table))
-        told = _summarise(last, before.watermark, table)
+        last, told = _last_of_each_key(changes, table, before, keep)
     return changes, last, told
 
 
@@ -170,13 +168,13 @@ def _log_of(position: str) -> str:
 
 
 @contextmanager
-def _kept(frame: DataFrame) -> Iterator[DataFrame]:
-    """The frame's rows, computed once, for as long as the block runs.
+def _kept(frame: DataFrame, *, at_once: bool = False) -> Iterator[DataFrame]:
+    """The frame's rows, computed once, for as long as the block runs: at once, or by the first job that wants them.
 
     A local checkpoint keeps Spark's own rows. `persist` would turn them into compressed columns first: 0.85 of the
     2.0 s that TICKIT's sale took to be ordered and counted (docs/performance.md).
     """
-    held = frame.localCheckpoint(eager=False)
+    held = frame.localCheckpoint(eager=at_once)
     try:
         yield held
     finally:
@@ -200,26 +198,30 @@ class _Summary:
     truncated: str
 
 
-def _summarise(last: DataFrame, watermark: str, table: Table) -> _Summary:
+def _last_of_each_key(changes: DataFrame, table: Table, before: State, keep: _Keep) -> tuple[DataFrame, _Summary]:
+    """The last change of each key, kept, and what became of the rest: told while they are computed, by no job more."""
     good = F.col("_outcome").isNull()
+    last = good & (F.col("_rank") == 1)
     is_truncate = F.col("_outcome") == "truncated"
-    row = last.agg(
-        F.coalesce(F.sum("_events"), F.lit(0)).alias("events"),
-        F.count_if(good).alias("keys"),
-        F.coalesce(F.sum(F.when(good, F.col("_events") - 1 - F.col("_duplicates"))), F.lit(0)).alias("superseded"),
-        F.coalesce(F.sum(F.when(good, F.col("_duplicates"))), F.lit(0)).alias("duplicate"),
+    told = Observation()
+    rows = ranked(changes, table).observe(
+        told,
+        F.count(F.lit(1)).alias("events"),
+        F.count_if(last).alias("keys"),
+        F.count_if(good & (F.col("_rank") > 1) & ~F.col("_repeated")).alias("superseded"),
+        F.count_if(good & F.col("_repeated")).alias("duplicate"),
         F.count_if(F.col("_outcome") == "ignored").alias("ignored"),
         F.count_if(F.col("_outcome") == "quarantined").alias("quarantined"),
         F.count_if(is_truncate).alias("truncates"),
-        F.count_if(good & is_late(watermark, table)).alias("late"),
-        F.count_if(good & F.col("_unavailable").isNotNull()).alias("unavailable"),
-        F.count_if(good & F.col("_mixed")).alias("mixed"),
+        F.count_if(last & is_late(before.watermark, table)).alias("late"),
+        F.count_if(last & F.col("_unavailable").isNotNull()).alias("unavailable"),
+        F.count_if(F.col("_mixed")).alias("mixed"),
         F.count_if(F.col("_problem") == MISREAD).alias("misread"),
         F.coalesce(F.max(F.when(good | is_truncate, F.col("__position"))), F.lit("")).alias("newest"),
         F.coalesce(F.max(F.when(is_truncate, F.col("__position"))), F.lit("")).alias("truncated"),
-    ).first()
-    assert row is not None
-    return _Summary(**row.asDict())
+    )
+    kept = keep(rows.where("_rank = 1").drop("_rank", "_repeated", "_mixed"), at_once=True)
+    return kept, _Summary(**told.get)
 
 
 @dataclass(frozen=True)

@@ -78,16 +78,16 @@ def with_position(changes: DataFrame, table: Table) -> DataFrame:
     epoch = f"{table.options.epoch:04x}."
     offset = F.concat_ws("-", _digits("_partition", 4), _digits("_start_offset", 12), _digits("_order", 16))
     log = F.coalesce(log_position(table), F.lit(""))
-    placed = changes.withColumn("__position", F.concat(F.lit(epoch), log, F.lit("/"), F.lower(offset)))
-    return with_record_key(placed, table).withColumn("__carried", F.lit(None).cast("string"))
+    position = F.concat(F.lit(epoch), log, F.lit("/"), F.lower(offset))
+    added = {"__position": position, "__carried": F.lit(None).cast("string")}
+    return changes.withColumns({**added, **record_key(table)})
 
 
-def with_record_key(rows: DataFrame, table: Table) -> DataFrame:
-    """Adds `__key`, the key as one text, where the table has such a column."""
+def record_key(table: Table) -> dict[str, Expression]:
+    """`__key`, the key as one text, where the table has such a column."""
     if table.record_key != "__key":
-        return rows
-    texts = F.array(*(F.col(f"`{name}`").cast("string") for name in table.key))
-    return rows.withColumn("__key", F.to_json(texts))
+        return {}
+    return {"__key": F.to_json(F.array(*(F.col(f"`{name}`").cast("string") for name in table.key)))}
 
 
 def placed_by_delivery(changes: DataFrame, table: Table) -> DataFrame:
@@ -99,7 +99,7 @@ def placed_by_delivery(changes: DataFrame, table: Table) -> DataFrame:
     - a change whose transaction was open while a snapshot read the row has a smaller LSN than that row, comes after
       it, and counts. Only its commit position would say so, and Debezium does not know one before the first commit.
 
-    One window by the record key; only for batches in which `last_of_each_key` finds such keys.
+    One window by the record key; only for batches in which `ranked` finds such keys.
     """
     delivered = (
         Window.partitionBy(f"`{table.record_key}`")
@@ -119,17 +119,21 @@ def placed_by_delivery(changes: DataFrame, table: Table) -> DataFrame:
     return placed.withColumn("__position", F.concat(log, F.lit("/"), offset)).drop("_log", "_unplaced")
 
 
-def last_of_each_key(changes: DataFrame, table: Table) -> DataFrame:
-    """One row per key: its last change by position. Changes that are of no key's stay, each by itself.
+def ranked(changes: DataFrame, table: Table) -> DataFrame:
+    """The changes of each key, newest first. Changes that are of no key's stand each by itself.
+
+    One window by the record key.
 
     Adds
     ----
     `_outcome` string:
-        'ignored', 'quarantined', 'truncated', or null for the last change of a key.
-    `_events` bigint, `_duplicates` bigint:
-        How many events the row stands for, and how many of these were delivered more than once.
+        'ignored', 'quarantined', 'truncated', or null for a change of a key.
+    `_rank` int:
+        1 for the last change of its key by position, and for those of no key's.
+    `_repeated` boolean:
+        The next newer change of the key is the same one, delivered once more.
     `_mixed` boolean:
-        The key's events are rows of a snapshot as well as changes: see `placed_by_delivery`.
+        Of this change and the next newer one of the key one was read by a snapshot: see `placed_by_delivery`.
     """
     is_truncate = F.coalesce(F.col("__op") == "t", F.lit(False))
     truncated = "ignored" if table.options.truncate == "ignore" else "truncated"
@@ -138,29 +142,23 @@ def last_of_each_key(changes: DataFrame, table: Table) -> DataFrame:
         .when(F.col("_problem").isNotNull(), "quarantined")
         .when(is_truncate & F.lit(bool(table.key)), truncated)
     )
-    judged = changes.withColumn("_outcome", outcome)
     if not table.key:
-        alone = {"_events": F.lit(1), "_duplicates": F.lit(0), "_mixed": F.lit(False)}
-        return judged.withColumns(alone)
+        alone = {"_rank": F.lit(1), "_repeated": F.lit(False), "_mixed": F.lit(False)}
+        return changes.withColumns({"_outcome": outcome, **alone})
     # A group of its own for each change that has no key to be grouped by.
     of_no_key = F.when(outcome.isNotNull(), F.concat_ws("/", "_file", F.col("_order"), F.col("_start_offset")))
-    partition = ["_group", "_alone"]
-    newest_first = Window.partitionBy(*partition).orderBy(F.col("__position").desc())
-    whole = Window.partitionBy(*partition)
-    is_read = F.coalesce(_is_read(), F.lit(False))
+    of_a_key = F.when(outcome.isNull(), F.col(f"`{table.record_key}`"))
+    newest_first = Window.partitionBy("_group", "_alone").orderBy(F.col("__position").desc())
     return (
-        judged.withColumns({"_group": F.when(outcome.isNull(), F.col(f"`{table.record_key}`")), "_alone": of_no_key})
-        .withColumn("_rank", F.row_number().over(newest_first))
-        .withColumn("_repeated", (F.lag(_log()).over(newest_first) == _log()).cast("int"))
+        changes.withColumns({"_outcome": outcome, "_group": of_a_key, "_alone": of_no_key})
         .withColumns(
             {
-                "_events": F.count("*").over(whole),
-                "_duplicates": F.coalesce(F.sum("_repeated").over(whole), F.lit(0)),
-                "_mixed": F.max(is_read).over(whole) & ~F.min(is_read).over(whole),
+                "_rank": F.row_number().over(newest_first),
+                "_repeated": F.coalesce(F.lag(_log()).over(newest_first) == _log(), F.lit(False)),
+                "_mixed": F.coalesce(F.lag(_is_read()).over(newest_first) != _is_read(), F.lit(False)),
             }
         )
-        .where("_rank = 1")
-        .drop("_rank", "_repeated", *partition)
+        .drop("_group", "_alone")
     )
 
 

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ingest import history, quarantine
-from ingest.changes import with_position, with_record_key
+from ingest.changes import record_key, with_position
 from ingest.declaration import Table
 from ingest.decode.types import Field, converted
 from ingest.erasures import remember
@@ -190,7 +190,7 @@ def _record_keys(spark: SparkSession, table: Table, keys: Sequence[Key]) -> Data
                 action="nothing was erased",
             )
         typed = typed.withColumn(name, change.value)
-    written = with_record_key(in_silver(typed, table), table)
+    written = in_silver(typed, table).withColumns(record_key(table))
     return (
         written.select(F.col(f"`{table.record_key}`").cast("string").alias("key")).where("key is not null").distinct()
     )
@@ -230,10 +230,8 @@ def _quarantined(silver: SilverTable, state: State, keys: DataFrame) -> tuple[Pl
         is_unknown = all_null([F.col(f"`{name}`") for name in table.key]) & ~F.coalesce(
             F.col("__op") == "t", F.lit(False)
         )
-        record_key = F.col(f"`{table.record_key}`").cast("string").alias("key")
-        known = placed.select(
-            quarantine.identity(table, "_order"), record_key, is_unknown.alias("unknown")
-        ).localCheckpoint()
+        key = F.col(f"`{table.record_key}`").cast("string").alias("key")
+        known = placed.select(quarantine.identity(table, "_order"), key, is_unknown.alias("unknown")).localCheckpoint()
         unsearched = known.where("unknown").count()
         ids = (
             known.join(F.broadcast(keys), "key", "left_semi")

@@ -15,7 +15,7 @@ from conftest import DbtProject, MakeProject, pg, table_of, unwrapped
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from ingest.changes import last_of_each_key, with_position
+from ingest.changes import ranked, with_position
 from ingest.declaration import Column, Connector, IngestOptions, Table, parse_data_type
 from ingest.decode.columns import POSITION_COLUMNS, silver_columns
 from ingest.project import FilesConnection
@@ -115,20 +115,25 @@ def test_the_highest_position_of_each_key_wins_in_hundreds_of_random_cases(
         f"case_id int, item_id int, value int, __op string, {metadata}, __deleted string, "
         "_partition int, _start_offset bigint, _order bigint, _file string, _problem string, _ignored boolean",
     )
-    last = last_of_each_key(with_position(changes, a_table(connector)), a_table(connector))
-    found = {
-        (r["case_id"], r["item_id"]): (r["value"], r["__op"], r["_events"], r["_duplicates"]) for r in last.collect()
-    }
+    of_key = ranked(with_position(changes, a_table(connector)), a_table(connector)).groupBy("case_id", "item_id")
+    last, repeats = F.max_by(F.struct("value", "__op"), -F.col("_rank")), F.count_if("_repeated")
+    summed = of_key.agg(last.alias("last"), F.count_if(F.expr("_rank = 1")), F.count("*"), repeats)
+    found = {(case, item): (*newest, *counts) for case, item, newest, *counts in summed.collect()}
 
-    expected: dict[tuple[int, int], tuple[int, str, int, int]] = {}
+    expected: dict[tuple[int, int], tuple[int, str, int, int, int]] = {}
     for case in cases:
-        of_key: dict[tuple[int, int], list[Change]] = defaultdict(list)
+        of_its_key: dict[tuple[int, int], list[Change]] = defaultdict(list)
         for change in case:
-            of_key[change.case, change.key].append(change)
-        for key, events in of_key.items():
+            of_its_key[change.case, change.key].append(change)
+        for key, events in of_its_key.items():
             newest = max(events, key=lambda change: change.place)
-            repeats = len(events) - len({change.place for change in events})
-            expected[key] = (newest.value, newest.op, len(events), repeats)
+            expected[key] = (
+                newest.value,
+                newest.op,
+                1,
+                len(events),
+                len(events) - len({change.place for change in events}),
+            )
     assert found == expected
 
 
@@ -150,7 +155,7 @@ def test_a_shared_log_position_is_decided_by_partition_then_offset_then_order(sp
         for winner, place in enumerate(pair)
     ]
     changes = spark.createDataFrame(rows, f"{columns}, {origin}")
-    last = last_of_each_key(with_position(changes, a_table("postgresql")), a_table("postgresql")).collect()
+    last = ranked(with_position(changes, a_table("postgresql")), a_table("postgresql")).where("_rank = 1").collect()
     assert {row["case_id"]: row["value"] for row in last} == dict.fromkeys(places, 1)
 
 
@@ -164,8 +169,9 @@ def test_rows_of_an_incremental_snapshot_lose_against_any_change(spark: SparkSes
         "case_id int, item_id int, value int, __op string, __lsn bigint, __source_sequence string, __deleted string, "
         "_partition int, _start_offset bigint, _order bigint, _file string, _problem string, _ignored boolean",
     )
-    (last,) = last_of_each_key(with_position(changes, a_table("postgresql")), a_table("postgresql")).collect()
-    assert (last["value"], last["_duplicates"]) == (10, 0)
+    placed = ranked(with_position(changes, a_table("postgresql")), a_table("postgresql")).orderBy("_rank")
+    found = [(row["value"], row["_rank"], row["_repeated"], row["_mixed"]) for row in placed.collect()]
+    assert found == [(10, 1, False, False), (11, 2, False, True)]
 
 
 # End to end, over several batches
