@@ -76,48 +76,59 @@ class Built:
 
 
 def main() -> int:
-    """Runs the demonstration; exit code 0 only when every step is well."""
+    """Runs the demonstration on a lake of its own; exit code 0 only when every step is well."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="1 is TICKIT's original size: 424,319 rows")
     scale = parser.parse_args().scale
     os.chdir(ROOT)
     home = Path(os.environ.setdefault("LAKE_HOME", ".lake"))
-    watch = PeakMemory()
-    watch.start()
-    started = time.monotonic()
     try:
-        ends = (datetime.now(UTC) - timedelta(days=1)).date()
         begin_anew(home)
         shutil.rmtree(ROOT / "target", ignore_errors=True)
-        by_hand = f"lake generate {SOURCE} --out {home} --scale {scale:g} --ends {ends}"
-        project = Project.load(ROOT)
-        tables = load_source(project, SOURCE).tables
-        _step(
-            1,
-            f"the database and its snapshot: {by_hand} --phase snapshot",
-        )
-        _generate(home, scale, "snapshot", ends)
-        _step(2, f"land the snapshot: lake ingest {SOURCE}")
-        first = _land(project, tables)
-        _step(3, "models, seeds and tests: dbt build")
-        built = _dbt(["build"])
-        _step(
-            4,
-            f"five days of changes: {by_hand} --phase changes",
-        )
-        _generate(home, scale, "changes", ends)
-        _step(5, f"land the changes: lake ingest {SOURCE}")
-        second = _land(project, tables)
-        _step(6, "the marts again, now incremental: dbt build")
-        rebuilt = _dbt(["build"])
-        _step(7, "freshness and documentation: dbt source freshness, dbt docs generate")
-        fresh = _dbt(["source", "freshness"])
-        docs = _dbt(["docs", "generate"])
-        rows = _rows(project, tables)
-        marts = _mart_rows(project)
+        return demonstrate(home, scale)
     except LakeError as error:
         out.print(f"[bold red]error[/] {error.message}")
         return 1
+
+
+def demonstrate(home: Path, scale: float) -> int:
+    """All steps, and what came of them; 0 when everything is well.
+
+    Raises
+    ------
+    LakeError
+        A step could not be done.
+    """
+    watch = PeakMemory()
+    watch.start()
+    started = time.monotonic()
+    ends = (datetime.now(UTC) - timedelta(days=1)).date()
+    by_hand = f"lake generate {SOURCE} --out {home} --scale {scale:g} --ends {ends}"
+    project = Project.load(ROOT)
+    tables = load_source(project, SOURCE).tables
+    _step(
+        1,
+        f"the database and its snapshot: {by_hand} --phase snapshot",
+    )
+    _generate(home, scale, "snapshot", ends)
+    _step(2, f"land the snapshot: lake ingest {SOURCE}")
+    first = _land(project, tables)
+    _step(3, "models, seeds and tests: dbt build")
+    built = _dbt(["build"])
+    _step(
+        4,
+        f"five days of changes: {by_hand} --phase changes",
+    )
+    _generate(home, scale, "changes", ends)
+    _step(5, f"land the changes: lake ingest {SOURCE}")
+    second = _land(project, tables)
+    _step(6, "the marts again, now incremental: dbt build")
+    rebuilt = _dbt(["build"])
+    _step(7, "freshness and documentation: dbt source freshness, dbt docs generate")
+    fresh = _dbt(["source", "freshness"])
+    docs = _dbt(["docs", "generate"])
+    rows = _rows(project, tables)
+    marts = _mart_rows(project)
     out.rule("what came of it")
     out.print(_sources_grid(first, second, rows))
     out.print(_marts_grid(built, rebuilt, marts))

@@ -50,6 +50,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         for name in ("LAKE_TARGET", "LAKE_SCHEMA", "DBT_PROFILES_DIR", "DBT_PROJECT_DIR", "SPARK_HOME"):
             patch.delenv(name, raising=False)
         patch.setenv("LAKE_HOME", str(tmp_path_factory.mktemp("lake")))
+        patch.setenv("LAKE_MEMORY", "1500m")
         session = open_session(Project.load(REPOSITORY))
         yield session
         session.stop()
