@@ -303,8 +303,12 @@ def scenes() -> list[Scenario]:
 
 
 @pytest.fixture(scope="module")
-def played(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Played]:
-    return play(spark, tmp_path_factory.mktemp("scenes"), scenes())
+def played(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Played]:
+    """What came of the scenarios that are asked for."""
+    asked = {str(item.callspec.id) for item in request.session.items if hasattr(item, "callspec")}
+    return play(spark, tmp_path_factory.mktemp("scenes"), [scene for scene in scenes() if scene.name in asked])
 
 
 @pytest.mark.parametrize("scene", scenes(), ids=lambda scene: scene.name)

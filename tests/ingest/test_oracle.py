@@ -117,9 +117,7 @@ class Ops:
         return next((cls(entry.records, entry.files) for entry in summary.topics if entry.topic == topic), cls(0, 0))
 
 
-@pytest.mark.parametrize(
-    ("form", "first_type"), [("avro", "cow"), ("avro", "mor"), ("json", "cow"), ("envelope", "mor")]
-)
+@pytest.mark.parametrize(("form", "first_type"), [("avro", "mor"), ("json", "cow"), ("envelope", "mor")])
 def test_snapshot_then_changes_give_the_source(
     form: Form, first_type: str, make_tickit: MakeTickit, spark: SparkSession
 ) -> None:
@@ -187,7 +185,7 @@ def test_everything_in_one_go_gives_the_source(make_tickit: MakeTickit, spark: S
     assert_equals_oracle(spark, project, project.root, "changes")
 
 
-@pytest.mark.parametrize(("form", "first_type"), [("avro", "mor"), ("json", "cow")])
+@pytest.mark.parametrize(("form", "first_type"), [("avro", "cow"), ("json", "mor")])
 def test_the_order_of_delivery_does_not_matter(
     form: Form, first_type: str, make_tickit: MakeTickit, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -299,12 +299,14 @@ def test_columns_of_writers_schemas_are_added_and_widened_and_reach_catalog_and_
         assert types == {"a": "bigint", "r": "double", "d": "decimal(12,2)", "on": "date"}, name
 
     # The older schema goes on, past a compaction: the values that its updates do not have stay.
-    for batch in range(10):
+    for batch in range(2):
         for name in ("mor_6", "mor_9"):
+            if batch:
+                spark.sql(f"call run_compaction(op => 'scheduleAndExecute', table => '{project.schema}.{name}')")
             update = shop("u", 20 + batch, id=2, a=batch, r=2.5, d=Decimal("3.25"))
             project.deliver(f"shop.{name}", 300 + batch, avro(old, [update]), "avro")
         project.land_well(spark, "mor_6", "mor_9")
-    expected[1] |= {"a": 9, "r": 2.5, "d": Decimal("3.25")}
+    expected[1] |= {"a": 1, "r": 2.5, "d": Decimal("3.25")}
     for name in ("mor_6", "mor_9"):
         assert landed(project, spark, name) == expected, name
 
