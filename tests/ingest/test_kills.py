@@ -35,7 +35,7 @@ def test_a_kill_in_any_phase_leaves_nothing_half_done(table_type: str, spark: Sp
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("table_type", ["mor", "cow"])
+@pytest.mark.parametrize("table_type", ["mor", pytest.param("cow", marks=pytest.mark.long)])
 def test_a_kill_between_the_commits_of_history_and_silver_doubles_nothing(
     table_type: str, spark: SparkSession, tmp_path: Path
 ) -> None:
