@@ -1,7 +1,7 @@
 """Breaks the logic of ingest in one place at a time, on a copy of the tree, and says which test notices.
 
 `make mutations` writes docs/mutations.md and ends with 1 where something was broken and no test noticed. A few of them:
-`python dev/mutations.py "truncate floor"` runs those whose name the pattern finds, and leaves the document alone.
+`python dev/mutations.py "truncate floor"` runs those whose name the pattern finds, and writes their lines anew.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+DOCUMENT = REPOSITORY / "docs" / "mutations.md"
 ORDER = "tests/ingest/test_order.py"
 SCENES = "tests/ingest/test_operations.py"
 UPKEEP = "tests/ingest/test_upkeep.py"
@@ -249,8 +250,8 @@ MUTATIONS = (
     Mutation(
         "waiting events are dropped",
         "ingest/sources/files.py",
-        "(frozenset(landed) - partly.keys())",
-        "frozenset(landed)",
+        "        partly = dict(waiting or {})\n",
+        "        partly: dict[EventFile, int] = {}\n",
         (TRANSACTIONS,),
     ),
     Mutation(
@@ -311,7 +312,7 @@ def _first_failure(tree: Path, tests: tuple[str, ...]) -> str:
     )  # fmt: skip
     if ran.returncode == 0:
         return ""
-    failed = re.search(r"^(?:FAILED|ERROR) \S*?(test_\w+\.py(?:::\S+)?)", ran.stdout, re.MULTILINE)
+    failed = re.search(r"^(?:FAILED|ERROR) \S*?(test_\w+\.py(?:::.+?)?)(?: - |$)", ran.stdout, re.MULTILINE)
     if ran.returncode != 1 or failed is None:
         raise SystemExit(f"pytest could not run {' '.join(tests)}\n{ran.stdout[-2000:]}{ran.stderr[-2000:]}")
     return failed[1]
@@ -323,27 +324,34 @@ def main(wanted: str = "") -> int:
         _copy(Path(folder))
         if failed := _first_failure(Path(folder), (ORDER,)):
             raise SystemExit(f"{failed} fails where nothing is broken: what follows would say nothing")
-    rows = []
+    noticed = _written()
     for mutation in MUTATIONS:
         if not re.search(wanted, mutation.name):
             continue
         started = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
             _copy(Path(folder))
-            noticed = _noticed_by(mutation, Path(folder))
-        rows.append((mutation, noticed))
-        print(f"{mutation.name}: {noticed or 'NOT NOTICED'} ({time.monotonic() - started:.0f} s)", flush=True)
-    if not wanted:
-        table = "\n".join(
-            f"| {mutation.name} | `{mutation.file}` | {f'`{test}`' if test else '**none**'} |"
-            for mutation, test in rows
-        )
-        (REPOSITORY / "docs" / "mutations.md").write_text(
-            "# What the tests notice\n\n`make mutations` breaks ingest in one place at a time, on a copy, and writes "
-            f"this table.\n\n| what was broken | where | the first test that failed |\n| --- | --- | --- |\n{table}\n",
-            encoding="utf-8",
-        )
-    return 0 if rows and all(test for _, test in rows) else 1
+            noticed[mutation.name] = _noticed_by(mutation, Path(folder))
+        told = noticed[mutation.name] or "NOT NOTICED"
+        print(f"{mutation.name}: {told} ({time.monotonic() - started:.0f} s)", flush=True)
+    rows = [(mutation, noticed[mutation.name]) for mutation in MUTATIONS if mutation.name in noticed]
+    table = "\n".join(
+        f"| {mutation.name} | `{mutation.file}` | {f'`{test}`' if test else '**none**'} |" for mutation, test in rows
+    )
+    DOCUMENT.write_text(
+        "# What the tests notice\n\n`make mutations` breaks ingest in one place at a time, on a copy, and writes this "
+        "table: of the tests that dev/mutations.py\nnames for a breakage, the first one that failed.\n\n"
+        f"| what was broken | where | the first test that failed |\n| --- | --- | --- |\n{table}\n",
+        encoding="utf-8",
+    )
+    return 0 if all(test for mutation, test in rows if re.search(wanted, mutation.name)) else 1
+
+
+def _written() -> dict[str, str]:
+    """What the document says so far: the test that noticed each breakage, or ''."""
+    text = DOCUMENT.read_text(encoding="utf-8") if DOCUMENT.is_file() else ""
+    lines = re.findall(r"^\| (.+?) \| `[^`]+` \| (?:`(.+)`|\*\*none\*\*) \|$", text, re.MULTILINE)
+    return dict(lines)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from ingest.changes import (
     precedes_truncate,
     ranked,
     truncated_rows,
+    unplaced_offset,
     with_line,
     with_position,
 )
@@ -76,6 +77,8 @@ def apply(
     """
     table = silver.table
     before = state or State.none(table.options.epoch)
+    if before.epoch != table.options.epoch:
+        before = replace(before, unplaced="")
     with ExitStack() as stack:
 
         def keep(frame: DataFrame, *, at_once: bool = False) -> DataFrame:
@@ -141,6 +144,7 @@ def apply(
             epoch=table.options.epoch,
             truncated=truncated,
             purged=before.purged,
+            unplaced=max(before.unplaced, told.unplaced),
             columns=silver.column_types,
             hashed=silver.hashed,
             erased=before.erased,
@@ -196,6 +200,7 @@ class _Summary:
     misread: int
     newest: str
     truncated: str
+    unplaced: str
 
 
 def _last_of_each_key(changes: DataFrame, table: Table, before: State, keep: _Keep) -> tuple[DataFrame, _Summary]:
@@ -213,12 +218,13 @@ def _last_of_each_key(changes: DataFrame, table: Table, before: State, keep: _Ke
         F.count_if(F.col("_outcome") == "ignored").alias("ignored"),
         F.count_if(F.col("_outcome") == "quarantined").alias("quarantined"),
         F.count_if(is_truncate).alias("truncates"),
-        F.count_if(last & is_late(before.watermark, table)).alias("late"),
+        F.count_if(last & is_late(before.watermark, before.unplaced, table)).alias("late"),
         F.count_if(last & F.col("_unavailable").isNotNull()).alias("unavailable"),
         F.count_if(F.col("_mixed")).alias("mixed"),
         F.count_if(F.col("_problem") == MISREAD).alias("misread"),
         F.coalesce(F.max(F.when(good | is_truncate, F.col("__position"))), F.lit("")).alias("newest"),
         F.coalesce(F.max(F.when(is_truncate, F.col("__position"))), F.lit("")).alias("truncated"),
+        F.coalesce(F.max(F.when(last, unplaced_offset(table))), F.lit("")).alias("unplaced"),
     )
     kept = keep(rows.where("_rank = 1").drop("_rank", "_repeated", "_mixed"), at_once=True)
     return kept, _Summary(**told.get)
@@ -241,7 +247,8 @@ def _without_late(
     `carried` are the late changes, winning or losing, of rows that silver holds with a value of an older change.
     """
     table = silver.table
-    late = batch.where(is_late(before.watermark, table))
+    is_one = is_late(before.watermark, before.unplaced, table)
+    late = batch.where(is_one)
     held = silver.read()
     judged = keep(judge_late(late, held, table, number=number, truncated=before.truncated, purged=before.purged))
     carries = F.count_if(F.col("_held_carried").isNotNull())
@@ -250,7 +257,7 @@ def _without_late(
     winning = judged.where("_outcome is null").drop("_held_carried")
     undecidable = judged.where("_outcome = 'quarantined'").drop("_held_carried").withColumns(_told_again(table))
     return (
-        batch.where(~is_late(before.watermark, table)).unionByName(winning),
+        batch.where(~is_one).unionByName(winning),
         _Judged(
             {name: outcomes.get(name, 0) for name in ("superseded", "duplicate", "quarantined")},
             winning,

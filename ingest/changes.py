@@ -162,17 +162,21 @@ def ranked(changes: DataFrame, table: Table) -> DataFrame:
     )
 
 
-def is_late(watermark: str, table: Table) -> Expression:
+def is_late(watermark: str, unplaced: str, table: Table) -> Expression:
     """Whether a change may be older than, or the same as, what was landed before it.
 
     An event that is delivered again has a new offset: it is known by its log position. Rows of one snapshot share
     theirs; those beyond the watermark are not looked up, as they are many, unless their file is a late one.
+
+    `unplaced`: the last offset at which a row of an incremental snapshot was landed, in whichever partition.
     """
     before, _, delivered = watermark.partition("/")
     # Of a snapshot's rows, those that were written to their topic before what was landed: their file is a late one.
     overtaken = _is_read() & (_offset(F.col("__position")) < _offset(F.lit(f"/{delivered}")))
     same_place = (_log() == before) & ~F.coalesce(_is_read(), F.lit(False))
-    return (F.col("__position") <= watermark) | same_place | overtaken
+    late = (F.col("__position") <= watermark) | same_place | overtaken
+    # A row without a log position holds whatever was delivered before it, however great its place in the log.
+    return late | (_offset(F.col("__position")) < unplaced) if unplaced else late
 
 
 def precedes_truncate(truncated: str, table: Table) -> Expression:
@@ -223,7 +227,8 @@ def judge_late(
     joined = late.join(send(relevant), same_key, "left").withColumn("_unplaced", _is_unplaced(table))
     position, offset = F.col("__position"), F.substring_index("__position", "/", -1)
     log, held_log = _log(), F.substring_index("_held", "/", 1)
-    after = offset > F.substring_index("_held", "/", -1)
+    # A new epoch counts its offsets anew.
+    after = F.concat(_epoch("__position"), offset) > F.concat(_epoch("_held"), F.substring_index("_held", "/", -1))
     # What a row without a position of its own comes after is known now.
     raised = F.when(F.col("_unplaced") & after & (log < held_log), F.concat(held_log, F.lit("/"), offset))
     overtaken = F.lit(False)
@@ -478,6 +483,15 @@ def _log() -> Expression:
 def _is_read() -> Expression:
     """Whether a row was read by a snapshot."""
     return F.coalesce(F.col("__op") == "r", F.lit(False))
+
+
+def unplaced_offset(table: Table) -> Expression:
+    """The offset of a row that was read by an incremental snapshot; null for any other change."""
+    return F.when(_is_unplaced(table), _offset(F.col("__position")))
+
+
+def _epoch(position: str) -> Expression:
+    return F.substring(position, 1, _EPOCH_LENGTH)
 
 
 def _is_unplaced(table: Table) -> Expression:

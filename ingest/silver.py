@@ -89,7 +89,7 @@ class State:
     position:
         The source's position, as the source wrote it.
     watermark:
-        The greatest `__position` that was ever read; only changes at or below it can be late.
+        The greatest `__position` that was ever read; a change at or below it can be late.
     buckets:
         The number of buckets the table was made with; None for a partitioned table.
     counts, totals:
@@ -100,6 +100,8 @@ class State:
         The `__position` of the source's last truncate: changes before it are gone.
     purged:
         The greatest `__position` of a tombstone that was removed for good.
+    unplaced:
+        The greatest offset, in any partition of the epoch, of a row that an incremental snapshot read.
     columns:
         The columns of the source that silver has, by name, with their types; empty in commits of older versions.
     hashed:
@@ -119,6 +121,7 @@ class State:
     epoch: int = 0
     truncated: str = ""
     purged: str = ""
+    unplaced: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
     hashed: Mapping[str, str] = field(default_factory=dict)
     erased: tuple[str, ...] = ()

@@ -570,6 +570,10 @@ MENDED: Mapping[str, list[File]] = {
         File(0, 1, (_change(1, "u", 1, 50, 45, 9, "B", "N"), _change(2, "c", 2, 60, 55, 2, "B", "N")), 0),
         File(0, 0, (_change(0, "r", 1, None, None, 1, "A", "N"),), 1),
     ],
+    "a change that comes late, from before a row of an incremental snapshot, loses": [
+        File(0, 1, (_change(1, "r", 1, None, None, 2, "B", "N"),), 0),
+        File(0, 0, (_change(0, "c", 1, 10, 5, 1, "A", "N"),), 1),
+    ],
     "a changed key is one, though its delete and create come in two batches": [
         File(0, 0, (_change(0, "c", 1, 10, 5, 1, "B0", "N0"),), 0),
         File(0, 1, (_change(1, "d", 1, 20, 15, None, "", ""),), 1),
