@@ -324,7 +324,7 @@ def main(wanted: str = "") -> int:
         _copy(Path(folder))
         if failed := _first_failure(Path(folder), (ORDER,)):
             raise SystemExit(f"{failed} fails where nothing is broken: what follows would say nothing")
-    noticed = _written()
+    noticed = written()
     for mutation in MUTATIONS:
         if not re.search(wanted, mutation.name):
             continue
@@ -347,7 +347,7 @@ def main(wanted: str = "") -> int:
     return 0 if all(test for mutation, test in rows if re.search(wanted, mutation.name)) else 1
 
 
-def _written() -> dict[str, str]:
+def written() -> dict[str, str]:
     """What the document says so far: the test that noticed each breakage, or ''."""
     text = DOCUMENT.read_text(encoding="utf-8") if DOCUMENT.is_file() else ""
     lines = re.findall(r"^\| (.+?) \| `[^`]+` \| (?:`(.+)`|\*\*none\*\*) \|$", text, re.MULTILINE)

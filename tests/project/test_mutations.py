@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from conftest import REPOSITORY
 
-from dev.mutations import MUTATIONS, Mutation
+from dev.mutations import MUTATIONS, Mutation, written
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
@@ -14,3 +14,9 @@ def test_a_mutation_finds_its_place_and_its_tests(mutation: Mutation) -> None:
     assert text.count(mutation.text) == 1
     assert mutation.tests
     assert all((REPOSITORY / test.partition("::")[0]).is_file() for test in mutation.tests)
+
+
+def test_the_table_of_breakages_is_whole_and_none_passed_unnoticed() -> None:
+    found = written()
+    assert list(found) == [mutation.name for mutation in MUTATIONS]
+    assert all(found.values())
