@@ -34,8 +34,9 @@ def test_a_kill_in_any_phase_leaves_nothing_half_done(table_type: str, spark: Sp
     assert [phase for phase, was_seen in seen.items() if not was_seen] == []
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("table_type", ["mor", pytest.param("cow", marks=pytest.mark.long)])
+@pytest.mark.parametrize("table_type", ["mor", "cow"])
 def test_a_kill_between_the_commits_of_history_and_silver_doubles_nothing(
     table_type: str, spark: SparkSession, tmp_path: Path
 ) -> None:

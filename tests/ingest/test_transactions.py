@@ -273,7 +273,7 @@ def test_any_delivery_shows_whole_commits_only(tmp_path: Path, spark: SparkSessi
     reached = []
     while any(queues.values()):
         for topic, queue in queues.items():
-            size = rng.randint(0, 14)
+            size = rng.randint(0, 30)
             if queue[:size]:
                 bank.deliver(topic, queue[:size])
                 del queue[:size]
