@@ -28,7 +28,8 @@ TORTURE = "tests/ingest/test_torture.py"
 TRANSACTIONS = "tests/ingest/test_transactions.py"
 SECURITY = "tests/ingest/test_security.py"
 EXAMPLES = "tests/ingest/test_examples.py"
-RECONCILE = "tests/ingest/test_reconcile.py"
+LATER_BATCHES = f"{ORDER}::test_late_and_repeated_events_of_later_batches_are_told_apart_and_counted"
+MENDED = f"{MODEL}::test_a_delivery_that_once_differed"
 
 
 def scene(*names: str) -> tuple[str, ...]:
@@ -68,8 +69,8 @@ MUTATIONS = (
     Mutation(
         "commits of PostgreSQL not looked at",
         "ingest/changes.py",
-        'F.when(_is_read(), read).otherwise(F.concat(commit, F.lit("."), own))',
-        'F.when(_is_read(), read).otherwise(F.concat(own, F.lit("."), own))',
+        'F.when(is_read(), read).otherwise(F.concat(commit, F.lit("."), own))',
+        'F.when(is_read(), read).otherwise(F.concat(own, F.lit("."), own))',
         scene("the_commit_decides_between_interleaved_transactions"),
     ),
     Mutation(
@@ -77,7 +78,7 @@ MUTATIONS = (
         "ingest/batch.py",
         "        if told.late and state is not None:\n",
         "        if False:\n",
-        (f"{ORDER}::test_late_and_repeated_events_of_later_batches_are_told_apart_and_counted",),
+        (LATER_BATCHES,),
     ),
     Mutation(
         "open transactions lose against the snapshot",
@@ -168,14 +169,14 @@ MUTATIONS = (
         "ingest/batch.py",
         "            position=position,\n",
         "            position=before.position or position,\n",
-        (f"{ORDER}::test_late_and_repeated_events_of_later_batches_are_told_apart_and_counted",),
+        (LATER_BATCHES,),
     ),
     Mutation(
         "totals forget earlier runs",
         "ingest/batch.py",
         "totals = before.totals + (",
         "totals = Counts() + (",
-        (f"{ORDER}::test_late_and_repeated_events_of_later_batches_are_told_apart_and_counted",),
+        (LATER_BATCHES,),
     ),
     Mutation(
         "of a tie the first delivered counts",
@@ -201,7 +202,7 @@ MUTATIONS = (
     Mutation(
         "a history moves rows of incremental snapshots",
         "ingest/history.py",
-        "rank = F.when(_is_unplaced(table),",
+        "rank = F.when(is_unplaced(table),",
         "rank = F.when(F.lit(False),",
         (HISTORY,),
     ),
@@ -231,14 +232,14 @@ MUTATIONS = (
         "ingest/changes.py",
         '.when((F.col("_unplaced") | F.col("_held_unplaced")) & ~after, "superseded")',
         "",
-        (f"{MODEL}::test_a_delivery_that_once_differed",),
+        (MENDED,),
     ),
     Mutation(
         "a key change does not look for the row it left",
         "ingest/batch.py",
         "            for commit in gone.join(",
         "            for commit in gone.limit(0).join(",
-        (f"{MODEL}::test_a_delivery_that_once_differed",),
+        (MENDED,),
     ),
     Mutation(
         "every transaction may pass",

@@ -7,10 +7,11 @@ where the count finds it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Protocol
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Observation
@@ -38,7 +39,11 @@ from ingest.errors import InputError
 from ingest.policies import MASKED_FORM
 from ingest.silver import Counts, SilverTable, State
 
-_Keep = Callable[..., DataFrame]
+
+class _Keep(Protocol):
+    """Keeps a frame's rows for as long as the batch is worked on (see `_kept`)."""
+
+    def __call__(self, frame: DataFrame, *, at_once: bool = False) -> DataFrame: ...
 
 
 class MisreadError(Exception):

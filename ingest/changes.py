@@ -46,7 +46,7 @@ def log_position(table: Table) -> Expression:
         own = _number("__lsn", 16)
         commit = F.coalesce(F.lpad(F.lower(F.hex(_commit_lsn())), 16, "0"), own)
         read = F.concat(own, F.lit("." + "0" * 16))
-        place = F.when(_is_read(), read).otherwise(F.concat(commit, F.lit("."), own))
+        place = F.when(is_read(), read).otherwise(F.concat(commit, F.lit("."), own))
         return F.when(F.col("__lsn").isNotNull(), place)
     if options.connector in ("mariadb", "mysql"):
         # The digits at the end of the file's name.
@@ -109,11 +109,11 @@ def placed_by_delivery(changes: DataFrame, table: Table) -> DataFrame:
     whole_log, offset = _log(), F.substring_index("__position", "/", -1)
     raised = whole_log
     if table.options.connector == "postgresql":
-        read_at = F.max(F.when(_is_read() & F.col("__lsn").isNotNull(), F.split(whole_log, r"\.")[1])).over(delivered)
+        read_at = F.max(F.when(is_read() & F.col("__lsn").isNotNull(), F.split(whole_log, r"\.")[1])).over(delivered)
         commit = F.greatest(F.split(whole_log, r"\.")[1], F.coalesce(read_at, F.lit("")))
-        own = F.concat(F.substring(whole_log, 1, _EPOCH_LENGTH), commit, F.lit("."), F.split(whole_log, r"\.")[2])
-        raised = F.when(~_is_read() & _commit_lsn().isNull(), own).otherwise(whole_log)
-    placed = changes.withColumn("_log", raised).withColumn("_unplaced", _is_unplaced(table))
+        own = F.concat(epoch_of(whole_log), commit, F.lit("."), F.split(whole_log, r"\.")[2])
+        raised = F.when(~is_read() & _commit_lsn().isNull(), own).otherwise(whole_log)
+    placed = changes.withColumn("_log", raised).withColumn("_unplaced", is_unplaced(table))
     before = F.coalesce(F.max("_log").over(delivered), F.lit(""))
     log = F.when(F.col("_unplaced"), F.greatest("_log", before)).otherwise(F.col("_log"))
     return placed.withColumn("__position", F.concat(log, F.lit("/"), offset)).drop("_log", "_unplaced")
@@ -155,7 +155,7 @@ def ranked(changes: DataFrame, table: Table) -> DataFrame:
             {
                 "_rank": F.row_number().over(newest_first),
                 "_repeated": F.coalesce(F.lag(_log()).over(newest_first) == _log(), F.lit(False)),
-                "_mixed": F.coalesce(F.lag(_is_read()).over(newest_first) != _is_read(), F.lit(False)),
+                "_mixed": F.coalesce(F.lag(is_read()).over(newest_first) != is_read(), F.lit(False)),
             }
         )
         .drop("_group", "_alone")
@@ -172,8 +172,8 @@ def is_late(watermark: str, unplaced: str, table: Table) -> Expression:
     """
     before, _, delivered = watermark.partition("/")
     # Of a snapshot's rows, those that were written to their topic before what was landed: their file is a late one.
-    overtaken = _is_read() & (_offset(F.col("__position")) < _offset(F.lit(f"/{delivered}")))
-    same_place = (_log() == before) & ~F.coalesce(_is_read(), F.lit(False))
+    overtaken = is_read() & (_offset(F.col("__position")) < _offset(F.lit(f"/{delivered}")))
+    same_place = (_log() == before) & ~F.coalesce(is_read(), F.lit(False))
     late = (F.col("__position") <= watermark) | same_place | overtaken
     # A row without a log position holds whatever was delivered before it, however great its place in the log.
     return late | (_offset(F.col("__position")) < unplaced) if unplaced else late
@@ -182,7 +182,7 @@ def is_late(watermark: str, unplaced: str, table: Table) -> Expression:
 def precedes_truncate(truncated: str, table: Table) -> Expression:
     """Whether a change is older than the truncate at that position. Without a log position, the delivery says it."""
     delivered = F.substring_index("__position", "/", -1) < truncated.partition("/")[2]
-    return F.when(_is_unplaced(table), delivered).otherwise(F.col("__position") < truncated)
+    return F.when(is_unplaced(table), delivered).otherwise(F.col("__position") < truncated)
 
 
 def judge_late(
@@ -212,7 +212,7 @@ def judge_late(
         `__carried` of the row that silver holds.
     """
     held_columns = [F.col("__position").alias("_held"), F.col("__op").alias("_held_op")]
-    held_columns += [F.col("__carried").alias("_held_carried"), _is_unplaced(table).alias("_held_unplaced")]
+    held_columns += [F.col("__carried").alias("_held_carried"), is_unplaced(table).alias("_held_unplaced")]
     is_postgresql = table.options.connector == "postgresql"
     if is_postgresql:
         held_columns += [F.col("__source_sequence").alias("_held_sequence"), F.col("__lsn").alias("_held_lsn")]
@@ -224,11 +224,11 @@ def judge_late(
     same_key = F.col(key) == F.col("_held_key")
     send = F.broadcast if number <= _FEW else _as_it_is
     relevant = held.join(send(late.select(key)), same_key, "left_semi")
-    joined = late.join(send(relevant), same_key, "left").withColumn("_unplaced", _is_unplaced(table))
+    joined = late.join(send(relevant), same_key, "left").withColumn("_unplaced", is_unplaced(table))
     position, offset = F.col("__position"), F.substring_index("__position", "/", -1)
     log, held_log = _log(), F.substring_index("_held", "/", 1)
     # A new epoch counts its offsets anew.
-    after = F.concat(_epoch("__position"), offset) > F.concat(_epoch("_held"), F.substring_index("_held", "/", -1))
+    after = F.concat(epoch_of("__position"), offset) > F.concat(epoch_of("_held"), F.substring_index("_held", "/", -1))
     # What a row without a position of its own comes after is known now.
     raised = F.when(F.col("_unplaced") & after & (log < held_log), F.concat(held_log, F.lit("/"), offset))
     overtaken = F.lit(False)
@@ -237,14 +237,14 @@ def judge_late(
         held_is_read = F.col("_held_op") == "r"
         held_unknown = _commit_lsn("_held_sequence").isNull()
         newer = F.when(held_is_read, F.col("_held_lsn").isNotNull()).otherwise(F.col("__lsn") > F.col("_held_lsn"))
-        counts = ~_is_read() & _commit_lsn().isNull() & held_unknown & (log < held_log) & newer & after
+        counts = ~is_read() & _commit_lsn().isNull() & held_unknown & (log < held_log) & newer & after
         from_held = F.concat(F.substring_index("_held", ".", 2), F.lit("."), F.substring_index(position, ".", -1))
         raised = raised.when(F.coalesce(counts, F.lit(False)), from_held)
         # The other way round: the change of the transaction that was open is there, and the row comes late.
-        overtaken = F.coalesce(_is_read() & ~after & ~held_is_read & held_unknown, F.lit(False))
+        overtaken = F.coalesce(is_read() & ~after & ~held_is_read & held_unknown, F.lit(False))
     joined = joined.withColumn("__position", F.coalesce(raised, position))
     # A snapshot may read a row again at the same position: the later reading counts.
-    read_again = _is_read() & (position > F.col("_held"))
+    read_again = is_read() & (position > F.col("_held"))
     if table.options.order_by:
         # Declared columns may tie, as a log does not: the later delivery counts, unless it is the same row again.
         read_again = read_again | (after & ~row.eqNullSafe(F.col("_held_row")))
@@ -480,23 +480,24 @@ def _log() -> Expression:
     return F.substring_index("__position", "/", 1)
 
 
-def _is_read() -> Expression:
+def is_read() -> Expression:
     """Whether a row was read by a snapshot."""
     return F.coalesce(F.col("__op") == "r", F.lit(False))
 
 
 def unplaced_offset(table: Table) -> Expression:
     """The offset of a row that was read by an incremental snapshot; null for any other change."""
-    return F.when(_is_unplaced(table), _offset(F.col("__position")))
+    return F.when(is_unplaced(table), _offset(F.col("__position")))
 
 
-def _epoch(position: str) -> Expression:
+def epoch_of(position: str | Expression) -> Expression:
+    """The epoch of a position, with the point behind it."""
     return F.substring(position, 1, _EPOCH_LENGTH)
 
 
-def _is_unplaced(table: Table) -> Expression:
+def is_unplaced(table: Table) -> Expression:
     """Whether a row was read by an incremental snapshot: it has no log position."""
-    return _is_read() & log_position(table).isNull()
+    return is_read() & log_position(table).isNull()
 
 
 def _commit_lsn(sequence: str = "__source_sequence") -> Expression:

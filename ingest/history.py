@@ -18,7 +18,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ingest.changes import log_position
+from ingest.changes import epoch_of, is_read, is_unplaced, log_position
 from ingest.declaration import Table
 from ingest.decode.columns import OPTIONAL, UNAVAILABLE_SEPARATOR, silver_columns
 from ingest.silver import SMALL_COMMITS, SilverTable, State, write_error
@@ -26,7 +26,6 @@ from ingest.silver import SMALL_COMMITS, SilverTable, State, write_error
 SUFFIX = "__changes"
 # The columns of the history besides silver's own.
 _ADDED = ("__unavailable", "__change", "__rank", "__month")
-_EPOCH_LENGTH = 5
 
 
 def changes_of(silver: SilverTable) -> SilverTable:
@@ -88,7 +87,7 @@ def put(
         good = good.where(~is_truncate)
     # A row that an incremental snapshot read stands where it was first delivered: after all that was landed before.
     reached = F.concat(F.lit((state.watermark if state else "").partition("/")[0]), F.lit("/"), _offset())
-    stands = F.when(_is_unplaced(table), F.greatest("__position", reached)).otherwise(F.col("__position"))
+    stands = F.when(is_unplaced(table), F.greatest("__position", reached)).otherwise(F.col("__position"))
     is_gone = F.when(is_truncate, "true").otherwise(F.col("__deleted"))
     good = good.withColumns({"__deleted": is_gone, "__position": stands})
     if raised is not None and table.options.connector == "postgresql":
@@ -132,12 +131,12 @@ def _raised(changes: DataFrame, winners: DataFrame, table: Table) -> DataFrame:
     commit = F.split(F.substring_index("__position", "/", 1), r"\.")[1]
     told = F.split(log_position(table), r"\.")
     # Where no commit before the change is known, its own LSN stands for it.
-    unknown = (told[0] == told[1]) & ~_is_read()
+    unknown = (told[0] == told[1]) & ~is_read()
     to = winners.where(unknown & (commit > told[0])).select(
         F.col(f"`{key}`"), commit.alias("_commit"), F.col("__lsn").alias("_upto")
     )
     own = F.concat(
-        F.substring("__position", 1, _EPOCH_LENGTH),
+        epoch_of("__position"),
         F.col("_commit"),
         F.lit("."),
         F.substring_index("__position", ".", -1),
@@ -156,7 +155,7 @@ def _as_kept(changes: DataFrame, table: Table) -> DataFrame:
     )
     # A row of an incremental snapshot stands where it was first delivered, any other change where it was placed last:
     # digits turned round sort the other way.
-    rank = F.when(_is_unplaced(table), F.translate("__position", "0123456789abcdef", "fedcba9876543210")).otherwise(
+    rank = F.when(is_unplaced(table), F.translate("__position", "0123456789abcdef", "fedcba9876543210")).otherwise(
         F.col("__position")
     )
     month = F.coalesce(F.date_format(F.timestamp_millis("__source_ts_ms"), "yyyy-MM"), F.lit("none"))
@@ -172,22 +171,12 @@ def _change(table: Table) -> Expression:
 
     A row of an incremental snapshot has no place in the log: it is known by what it holds and when it was read.
     """
-    epoch = F.substring("__position", 1, _EPOCH_LENGTH)
+    epoch = epoch_of("__position")
     values = (F.col(f"`{column.name}`").cast("string") for column in table.columns)
     content = F.sha2(F.to_json(F.array(F.col("__source_ts_ms").cast("string"), *values)), 256)
-    kind = (
-        F.when(F.col("__op") == "t", "t").when(_is_read(), "r").when(F.col("__deleted") == "true", "d").otherwise("c")
-    )
+    kind = F.when(F.col("__op") == "t", "t").when(is_read(), "r").when(F.col("__deleted") == "true", "d").otherwise("c")
     key = F.when(F.coalesce(F.col("__op") != "t", F.lit(True)), F.col(f"`{table.record_key}`").cast("string"))
     return F.concat_ws("/", F.concat(epoch, F.coalesce(log_position(table), content)), kind, key)
-
-
-def _is_read() -> Expression:
-    return F.coalesce(F.col("__op") == "r", F.lit(False))
-
-
-def _is_unplaced(table: Table) -> Expression:
-    return _is_read() & log_position(table).isNull()
 
 
 def _offset() -> Expression:

@@ -15,6 +15,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from ingest.session import refresh
 from ingest.silver import SMALL_COMMITS, literal, write_error
 
 # The tables of a source are landed side by side; a ledger is one Hudi table with one writer at a time.
@@ -64,7 +65,7 @@ class Ledger:
         """The rows without Hudi's own columns; None where nothing was ever written."""
         if not spark.catalog.tableExists(self.relation):
             return None
-        spark.catalog.refreshTable(self.relation)
+        refresh(spark, self.relation)
         rows = spark.table(self.relation)
         return rows.drop(*(name for name in rows.columns if name.startswith("_hoodie")))
 
@@ -84,6 +85,6 @@ class Ledger:
                 writer = rows.write.format("hudi").options(**self.write_options)
                 writer.option("hoodie.datasource.write.operation", operation).mode("append").save(location)
                 spark.sql(f"create table if not exists {self.relation} using hudi location {literal(location)}")
-                spark.catalog.refreshTable(self.relation)
+                refresh(spark, self.relation)
         except (PySparkException, Py4JJavaError) as error:
             raise write_error(error, where=self.relation) from error

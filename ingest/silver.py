@@ -23,7 +23,7 @@ from ingest.declaration import RESERVED, Column, Table, parse_data_type
 from ingest.decode.columns import metadata_columns, silver_columns
 from ingest.errors import LakeError, WriteError
 from ingest.policies import fingerprint, salt_of
-from ingest.session import first_line, java_class
+from ingest.session import first_line, java_class, refresh
 
 STATE_KEY = "lake.state"
 # Hudi's settings for small commits: each of these was measured (docs/performance.md).
@@ -449,16 +449,6 @@ class SilverTable:
         archived = client.getArchivedTimeline()
         archived.loadCompletedInstantDetailsInMemory()
         yield from _newest_first(archived.getCommitsTimeline().filterCompletedInstants())
-
-
-def refresh(spark: SparkSession, relation: str) -> None:
-    """Lets the session see a new commit: what it knows of the table's files is forgotten.
-
-    `spark.catalog.refreshTable` does so too, but opens the table anew at once, for the rows that a user may have
-    cached: 60 ms of each small batch.
-    """
-    state = spark._jsparkSession.sessionState()
-    state.catalog().refreshTable(state.sqlParser().parseTableIdentifier(relation))
 
 
 def literal(text: str) -> str:
