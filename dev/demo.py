@@ -68,11 +68,27 @@ class PeakMemory(threading.Thread):
 
 @dataclass(frozen=True)
 class Built:
-    """What a dbt command did."""
+    """What a dbt command did: seconds and status of each node, how many tests passed, what failed and why."""
 
     seconds: dict[str, float]
+    statuses: dict[str, str]
     passed: int
     failed: list[str]
+
+
+@dataclass(frozen=True)
+class Demonstrated:
+    """What the dbt commands of a demonstration did."""
+
+    built: Built
+    rebuilt: Built
+    fresh: Built
+    docs: Built
+
+    @property
+    def failed(self) -> list[str]:
+        """What failed, and why."""
+        return [told for done in (self.built, self.rebuilt, self.fresh, self.docs) for told in done.failed]
 
 
 def main() -> int:
@@ -85,14 +101,14 @@ def main() -> int:
     try:
         begin_anew(home)
         shutil.rmtree(ROOT / "target", ignore_errors=True)
-        return demonstrate(home, scale)
+        return 1 if demonstrate(home, scale).failed else 0
     except LakeError as error:
         out.print(f"[bold red]error[/] {error.message}")
         return 1
 
 
-def demonstrate(home: Path, scale: float) -> int:
-    """All steps, and what came of them; 0 when everything is well.
+def demonstrate(home: Path, scale: float) -> Demonstrated:
+    """All steps, and what came of them.
 
     Raises
     ------
@@ -103,40 +119,35 @@ def demonstrate(home: Path, scale: float) -> int:
     watch.start()
     started = time.monotonic()
     ends = (datetime.now(UTC) - timedelta(days=1)).date()
-    by_hand = f"lake generate {SOURCE} --out {home} --scale {scale:g} --ends {ends}"
     project = Project.load(ROOT)
     tables = load_source(project, SOURCE).tables
-    _step(
-        1,
-        f"the database and its snapshot: {by_hand} --phase snapshot",
+
+    def played(phase: str, number: int, made: str, landed: str, built: str) -> tuple[list[Landed], Built]:
+        """A phase of the database's life, in three steps."""
+        by_hand = f"lake generate {SOURCE} --out {home} --scale {scale:g} --ends {ends} --phase {phase}"
+        _step(number, f"{made}: {by_hand}")
+        _generate(home, scale, phase, ends)
+        _step(number + 1, f"{landed}: lake ingest {SOURCE}")
+        results = _land(project, tables)
+        _step(number + 2, f"{built}: dbt build")
+        return results, _dbt(["build"])
+
+    first, built = played(
+        "snapshot", 1, "the database and its snapshot", "land the snapshot", "models, seeds and tests"
     )
-    _generate(home, scale, "snapshot", ends)
-    _step(2, f"land the snapshot: lake ingest {SOURCE}")
-    first = _land(project, tables)
-    _step(3, "models, seeds and tests: dbt build")
-    built = _dbt(["build"])
-    _step(
-        4,
-        f"five days of changes: {by_hand} --phase changes",
+    second, rebuilt = played(
+        "changes", 4, "five days of changes", "land the changes", "the marts again, now incremental"
     )
-    _generate(home, scale, "changes", ends)
-    _step(5, f"land the changes: lake ingest {SOURCE}")
-    second = _land(project, tables)
-    _step(6, "the marts again, now incremental: dbt build")
-    rebuilt = _dbt(["build"])
     _step(7, "freshness and documentation: dbt source freshness, dbt docs generate")
-    fresh = _dbt(["source", "freshness"])
-    docs = _dbt(["docs", "generate"])
+    done = Demonstrated(built, rebuilt, fresh=_dbt(["source", "freshness"]), docs=_dbt(["docs", "generate"]))
     rows = _rows(project, tables)
     marts = _mart_rows(project)
     out.rule("what came of it")
     out.print(_sources_grid(first, second, rows))
     out.print(_marts_grid(built, rebuilt, marts))
-    failed = [*built.failed, *rebuilt.failed, *fresh.failed, *docs.failed]
-    out.print(
-        f"tests passed: {built.passed} after the snapshot, {rebuilt.passed} after the changes; failed: {len(failed)}"
-    )
-    for name in failed:
+    passed = f"{built.passed} after the snapshot, {rebuilt.passed} after the changes"
+    out.print(f"tests passed: {passed}; failed: {len(done.failed)}")
+    for name in done.failed:
         out.print(f"[red]failed[/] {name}")
     minutes, seconds = divmod(time.monotonic() - started, 60)
     out.print(f"total: {minutes:.0f} min {seconds:.0f} s; peak memory {watch.stop() / 2**30:.1f} GiB")
@@ -148,7 +159,7 @@ def demonstrate(home: Path, scale: float) -> int:
         "  dbt docs serve                          the documentation: sources, models, columns, lineage, exposures\n"
         "  docs/guide.md                           how to add a source and a mart"
     )
-    return 1 if failed else 0
+    return done
 
 
 def begin_anew(home: Path) -> None:
@@ -209,17 +220,15 @@ def _dbt(arguments: Sequence[str]) -> Built:
         progress.update(bar, total=1, completed=1) if progress.tasks[0].total is None else None
     if result.exception:
         raise LakeError(f"{result.exception}", where=f"dbt {' '.join(arguments)}", action="see logs/dbt.log")
-    nodes: list[Any] = list(getattr(result.result, "results", None) or [])
-    tests = [node for node in nodes if getattr(node, "node", None) and node.node.resource_type in ("test", "unit_test")]
-    bad = ("error", "fail", "runtime error", "skipped")
+    results: list[Any] = list(getattr(result.result, "results", None) or [])
+    nodes = [item for item in results if getattr(item, "node", None)]
+    bad = [item for item in nodes if str(item.status) in ("error", "fail", "runtime error", "skipped")]
+    failed = [f"{item.node.name}: {item.message}" for item in bad]
     return Built(
-        seconds={node.node.name: node.execution_time for node in nodes if getattr(node, "node", None)},
-        passed=sum(str(node.status) == "pass" for node in tests),
-        failed=[
-            f"{node.node.name}: {node.message}"
-            for node in nodes
-            if str(node.status) in bad and getattr(node, "node", None)
-        ],
+        seconds={item.node.name: item.execution_time for item in nodes},
+        statuses={item.node.name: str(item.status) for item in nodes},
+        passed=sum(item.node.resource_type in ("test", "unit_test") and str(item.status) == "pass" for item in nodes),
+        failed=failed if failed or result.success else [f"dbt {' '.join(arguments)}: see logs/dbt.log"],
     )
 
 
