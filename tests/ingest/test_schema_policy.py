@@ -302,7 +302,11 @@ def test_columns_of_writers_schemas_are_added_and_widened_and_reach_catalog_and_
     for batch in range(2):
         for name in ("mor_6", "mor_9"):
             if batch:
-                spark.sql(f"call run_compaction(op => 'scheduleAndExecute', table => '{project.schema}.{name}')")
+                done = spark.sql(
+                    f"call run_compaction(op => 'scheduleAndExecute', table => '{project.schema}.{name}', "
+                    "options => 'hoodie.compact.inline.max.delta.commits=1')"
+                )
+                assert [row["state"] for row in done.collect()] == ["COMPLETED"]
             update = shop("u", 20 + batch, id=2, a=batch, r=2.5, d=Decimal("3.25"))
             project.deliver(f"shop.{name}", 300 + batch, avro(old, [update]), "avro")
         project.land_well(spark, "mor_6", "mor_9")
