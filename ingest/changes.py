@@ -23,6 +23,8 @@ from ingest.decode.columns import OPTIONAL, UNAVAILABLE_SEPARATOR, silver_column
 _EPOCH_LENGTH = 5
 # Rows that are sent to every task rather than shuffled.
 _FEW = 100_000
+# Hexadecimal digits of a bigint.
+_LONG = 16
 
 
 def log_position(table: Table) -> Expression:
@@ -43,15 +45,15 @@ def log_position(table: Table) -> Expression:
         types = {column.name: column.data_type for column in table.columns}
         return F.concat_ws(".", *(_sortable(name, types[name]) for name in options.order_by))
     if options.connector == "postgresql":
-        own = _number("__lsn", 16)
-        commit = F.coalesce(F.lpad(F.lower(F.hex(_commit_lsn())), 16, "0"), own)
+        own = _number("__lsn", _LONG)
+        commit = F.coalesce(F.lower(F.hex(_commit_lsn().cast("binary"))), own)
         read = F.concat(own, F.lit("." + "0" * 16))
         place = F.when(is_read(), read).otherwise(F.concat(commit, F.lit("."), own))
         return F.when(F.col("__lsn").isNotNull(), place)
     if options.connector in ("mariadb", "mysql"):
         # The digits at the end of the file's name.
         digits = F.expr("substring(__source_file, length(rtrim('0123456789', __source_file)) + 1)")
-        within = F.lower(F.concat(_digits("__source_pos", 16), F.lit("."), _digits("__source_row", 8)))
+        within = F.lower(F.concat(_digits("__source_pos", _LONG), F.lit("."), _digits("__source_row", 8)))
         place = F.concat(F.lpad(digits, 10, "0"), F.lit("."), within)
         return F.when(F.col("__source_pos").isNotNull() & F.col("__source_file").isNotNull(), place)
     if options.connector == "dynamodb":
@@ -76,7 +78,7 @@ def with_position(changes: DataFrame, table: Table) -> DataFrame:
     changes of its key that were delivered before it.
     """
     epoch = f"{table.options.epoch:04x}."
-    offset = F.concat_ws("-", _digits("_partition", 4), _digits("_start_offset", 12), _digits("_order", 16))
+    offset = F.concat_ws("-", _digits("_partition", 4), _digits("_start_offset", 12), _digits("_order", _LONG))
     log = F.coalesce(log_position(table), F.lit(""))
     position = F.concat(F.lit(epoch), log, F.lit("/"), F.lower(offset))
     added = {"__position": position, "__carried": F.lit(None).cast("string")}
@@ -467,7 +469,9 @@ def _number(name: str, width: int) -> Expression:
 
 
 def _digits(name: str, width: int) -> Expression:
-    return F.lpad(F.hex(F.coalesce(F.col(name).cast("bigint"), F.lit(0))), width, "0")
+    # A bigint is eight bytes, whatever its value: no padding.
+    digits = F.hex(F.coalesce(F.col(name).cast("bigint"), F.lit(0)).cast("binary"))
+    return digits if width == _LONG else F.substring(digits, _LONG + 1 - width, width)
 
 
 def _offset(position: Expression) -> Expression:
@@ -513,4 +517,4 @@ def _sortable(name: str, data_type: T.DataType) -> Expression:
     elif isinstance(data_type, T.DateType):
         column = F.unix_date(column)
     # The sign bit turned round, so that negative numbers sort first.
-    return F.lpad(F.lower(F.hex(column.cast("bigint").bitwiseXOR(F.lit(-(2**63))))), 16, "0")
+    return F.lower(F.hex(column.cast("bigint").bitwiseXOR(F.lit(-(2**63))).cast("binary")))
