@@ -138,7 +138,8 @@ def apply(
             rows = rows.unionByName(emptied.join(rows.select(f"`{table.record_key}`"), table.record_key, "left_anti"))
         counts.require_conservation(where=table.relation)
         _require_limit(table, counts)
-        _set_aside(silver, bad, changes, counts, are_replayed=replayed is not None)
+        if counts.quarantined:
+            counts = _set_aside(silver, state, bad, changes, counts, keep, are_replayed=replayed is not None)
         totals = before.totals + (counts if replayed is None else counts.as_replayed(replayed))
         new = State(
             position=position,
@@ -345,13 +346,25 @@ def _with_every_value(
 
 
 def _set_aside(
-    silver: SilverTable, bad: list[DataFrame], changes: DataFrame, counts: Counts, *, are_replayed: bool
-) -> None:
-    if counts.quarantined:
-        every = reduce(DataFrame.unionByName, [frame.select(*quarantine.TAKES) for frame in bad])
-        # A replayed event has its line for an order.
-        lines = every.withColumn("_line", F.col("_order")) if are_replayed else with_line(every, changes)
-        quarantine.put(silver.spark, silver.table, lines)
+    silver: SilverTable,
+    state: State | None,
+    bad: list[DataFrame],
+    changes: DataFrame,
+    counts: Counts,
+    keep: _Keep,
+    *,
+    are_replayed: bool,
+) -> Counts:
+    """Writes the bad changes to the quarantine; the counts, in which those that wait there already are duplicates."""
+    every = reduce(DataFrame.unionByName, [frame.select(*quarantine.TAKES) for frame in bad])
+    if are_replayed:
+        # A replayed event has its line for an order, and was counted when it was set aside.
+        quarantine.put(silver.spark, silver.table, every.withColumn("_line", F.col("_order")))
+        return counts
+    lines = keep(with_line(every, changes))
+    again = quarantine.counted(silver.spark, silver.table, lines, state.instant) if state else 0
+    quarantine.put(silver.spark, silver.table, lines)
+    return counts.moved(again, "quarantined", "duplicate")
 
 
 def _require_limit(table: Table, counts: Counts) -> None:

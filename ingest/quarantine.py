@@ -56,6 +56,18 @@ def put(spark: SparkSession, table: Table, changes: DataFrame) -> None:
     of(table.schema).write(spark, rows, "upsert")
 
 
+def counted(spark: SparkSession, table: Table, changes: DataFrame, instant: str) -> int:
+    """How many of the changes wait in the quarantine already and were counted by the commit of that instant, or before.
+
+    What a run wrote that was killed before its commit was not counted: it is younger than the last commit.
+    """
+    known = waiting(spark, table)
+    if known is None:
+        return 0
+    before = known.where(F.date_format("quarantined_at", "yyyyMMddHHmmssSSS") <= instant)
+    return changes.select(identity(table)).join(before, "quarantine_id", "left_semi").count()
+
+
 def waiting(spark: SparkSession, table: Table) -> DataFrame | None:
     """The quarantined events of a table; None where the source never had any."""
     every = of(table.schema).read(spark)

@@ -566,6 +566,11 @@ MENDED: Mapping[str, list[File]] = {
         File(0, 1, (_change(1, "u", 1, 20, 15, 2, "B1", _AWAY), _change(2, "u", 1, 30, 25, 3, _AWAY, _AWAY)), 0),
         File(0, 0, (_change(0, "c", 1, 10, 5, 1, "B0", "N0"),), 1),
     ],
+    "an event that is set aside from two deliveries is counted once": [
+        File(0, 1, (_change(1, "u", 1, 20, 15, 2, "B", _AWAY),), 0),
+        File(0, 1, (_change(1, "u", 1, 20, 15, 2, "B", _AWAY),), 1),
+        File(0, 0, (_change(0, "c", 1, 10, 5, 1, "B0", "N0"),), 2),
+    ],
     "a row of an incremental snapshot that comes late loses": [
         File(0, 1, (_change(1, "u", 1, 50, 45, 9, "B", "N"), _change(2, "c", 2, 60, 55, 2, "B", "N")), 0),
         File(0, 0, (_change(0, "r", 1, None, None, 1, "A", "N"),), 1),
