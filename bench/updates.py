@@ -59,6 +59,7 @@ def main() -> None:
         for number in range(1, options.rounds + 2):
             connection = FilesConnection(type="files", path=str(home / f"updates{number}"))
             updated = replace(table, connection=connection)
+            assert isinstance(table.connection, FilesConnection)
             events = _write_updates(Path(table.connection.path), Path(connection.path), table.options.topic, number)
             limits.append(_timed(_appended, spark, updated, home / "plain"))
             peers.append(_timed(peer.upsert, updated, "upsert"))

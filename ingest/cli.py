@@ -28,6 +28,7 @@ from ingest import datasets, quarantine
 from ingest.declaration import Source, Table, load_source, load_sources
 from ingest.erase import erase, parse_key
 from ingest.errors import DeclarationError, InputError, LakeError
+from ingest.pending import pending_of
 from ingest.plan import renames
 from ingest.project import Project
 from ingest.reconcile import KINDS, Reconciled
@@ -35,7 +36,6 @@ from ingest.reconcile import reconcile as reconcile_table
 from ingest.runner import STAGES, Landed, PendingPlan, failures, land, pending_plan, replay
 from ingest.session import first_line, open_session
 from ingest.silver import Counts, SilverTable
-from ingest.sources.files import FilesPosition, TopicFolder
 from ingest.transactions import is_consistent, newest_cut
 from ingest.transactions import release as release_transaction
 from ingest.upkeep import purge, set_position
@@ -208,13 +208,13 @@ def landed_grid(title: str, results: Sequence[Landed]) -> Grid:
     """The counts of a run, a row a table."""
     grid = Grid(title=title, title_justify="left")
     grid.add_column("table")
-    for name in ("files", *Counts.__dataclass_fields__, "seconds"):
+    for name in ("input", *Counts.__dataclass_fields__, "seconds"):
         grid.add_column(name, justify="right")
     grid.add_column("state")
     for landed in results:
-        state = "[red]failed" if landed.error else "landed" if landed.files else "nothing new"
+        state = "[red]failed" if landed.error else "landed" if landed.taken else "nothing new"
         counts = [f"{value:,}" for value in asdict(landed.counts).values()]
-        grid.add_row(landed.table.name, str(landed.files), *counts, f"{landed.seconds:.1f}", state)
+        grid.add_row(landed.table.name, f"{landed.taken:,} {landed.unit}", *counts, f"{landed.seconds:.1f}", state)
     return grid
 
 
@@ -235,9 +235,8 @@ def check(
         spark = open_session(project)
         for table in declared.tables:
             try:
-                _, listed = TopicFolder.of(table).listing(spark)
-                pending = FilesPosition().pending(listed)
-                out.print(f"{table.name}: {table.options.topic}, {len(pending)} files of events")
+                pending = pending_of(spark, table, None)
+                out.print(f"{table.name}: {table.options.topic}, {pending.waiting:,} {pending.unit} of events")
             except LakeError as error:
                 failures += 1
                 _tell_error(error.message)
@@ -277,7 +276,8 @@ def _planned_json(pending: PendingPlan) -> dict[str, Any]:
     differences = pending.plan.differences if pending.plan else ()
     return {
         "table": pending.table.name,
-        "files": pending.files,
+        "waiting": pending.waiting,
+        "unit": pending.unit,
         "bytes": pending.bytes,
         "columns": {column.name: column.data_type.simpleString() for column in columns},
         "differences": [{**asdict(item), "told": item.told} for item in differences],
@@ -289,8 +289,8 @@ def _planned_json(pending: PendingPlan) -> dict[str, Any]:
 
 def _planned_grid(title: str, documents: Sequence[dict[str, Any]]) -> Grid:
     grid = Grid(title=title, title_justify="left")
-    for name in ("table", "files", "bytes", "column", "difference", "policy", "what a run would do"):
-        grid.add_column(name, justify="right" if name in ("files", "bytes") else "left", overflow="fold")
+    for name in ("table", "waiting", "bytes", "column", "difference", "policy", "what a run would do"):
+        grid.add_column(name, justify="right" if name in ("waiting", "bytes") else "left", overflow="fold")
     for document in documents:
         rows = [
             (item["column"], f"{item['kind']}: {item['told']}", item["policy"] or "-", item["effect"])
@@ -299,7 +299,8 @@ def _planned_grid(title: str, documents: Sequence[dict[str, Any]]) -> Grid:
         rows += [(old, f"perhaps renamed: {new}", "-", "a drop and an add") for old, new in document["renames"]]
         if document["error"]:
             rows.append(("-", "the input is not whole", "-", "fail"))
-        start = (document["table"], f"{document['files']:,}", f"{document['bytes']:,}")
+        size = "-" if document["bytes"] is None else f"{document['bytes']:,}"
+        start = (document["table"], f"{document['waiting']:,} {document['unit']}", size)
         for number, row in enumerate(rows or [("-", "none", "-", "-")]):
             grid.add_row(*(start if number == 0 else ("", "", "")), *(escape(text) for text in row))
     return grid
@@ -334,7 +335,7 @@ def status(
             "last commit",
             "live",
             "deleted",
-            "files",
+            "landed",
             "waiting",
             *Counts.__dataclass_fields__,
             "state",
@@ -347,7 +348,8 @@ def status(
             grid.add_row(
                 f"{row['source']}.{row['table']}",
                 row["last_commit"] or "-",
-                *(f"{row[name]:,}" for name in ("live_rows", "deleted_rows", "landed_files", "waiting_files")),
+                *(f"{row[name]:,}" for name in ("live_rows", "deleted_rows")),
+                *(f"{row[name]:,} {row['unit']}" for name in ("landed", "waiting")),
                 *counts,
                 row["state"],
             )
@@ -417,7 +419,8 @@ def _reconciled_json(result: Reconciled) -> dict[str, Any]:
         "against": result.against or None,
         "instant": result.instant or None,
         "position": result.position or None,
-        "waiting_files": result.waiting_files,
+        "waiting": result.waiting,
+        "unit": result.unit or None,
         "source_rows": result.source_rows,
         "silver_rows": result.silver_rows,
         "counts": dict(result.counts),
@@ -572,8 +575,8 @@ def position_to(
         chosen = load_source(project, source).choose(_names(tables))
         spark = open_session(project)
         for table in chosen:
-            waiting = set_position(spark, table, to_latest=to is PositionTo.latest)
-            out.print(f"{table.name}: goes on from {to.value}, {waiting} files wait")
+            pending = set_position(spark, table, to_latest=to is PositionTo.latest)
+            out.print(f"{table.name}: goes on from {to.value}, {pending.waiting:,} {pending.unit} wait")
 
 
 @app.command("cut")
@@ -644,14 +647,14 @@ def erase_keys(
         for place in erasure.places
     ]
     if as_json:
-        told = {"keys": erasure.keys, "unsearched_events": erasure.unsearched, "waiting_files": erasure.waiting}
+        told = {"keys": erasure.keys, "unsearched_events": erasure.unsearched, "waiting": erasure.waiting}
         print(json.dumps({**told, "places": rows}, indent=2))
     else:
         _show_rows(rows, ("table", "rows", "files", "others", "holding"), False, nothing="")
         if erasure.unsearched:
             out.print(f"{erasure.unsearched} quarantined events could not be searched: their key cannot be told")
         if erasure.waiting:
-            out.print(f"{erasure.waiting} files of events wait: what they say of the keys will be landed")
+            out.print(f"{erasure.waiting:,} {erasure.unit} of events wait: what they say of the keys will be landed")
     if erasure.holding:
         _tell_error(f"{len(erasure.holding)} files still hold a key: {', '.join(erasure.holding[:5])}")
         raise typer.Exit(1)
@@ -693,8 +696,9 @@ def _status(spark: SparkSession, table: Table, failed: str | None) -> dict[str, 
         "last_commit": None,
         "live_rows": 0,
         "deleted_rows": 0,
-        "landed_files": 0,
-        "waiting_files": 0,
+        "landed": 0,
+        "waiting": 0,
+        "unit": "",
         "last": asdict(Counts()),
         "totals": asdict(Counts()),
         "state": "not landed yet",
@@ -704,9 +708,8 @@ def _status(spark: SparkSession, table: Table, failed: str | None) -> dict[str, 
         # Looking must not make the schema, which SilverTable.of would.
         silver = SilverTable.of(spark, table) if spark.catalog.databaseExists(table.schema) else None
         state = silver.state() if silver else None
-        root, listed = TopicFolder.of(table).listing(spark)
-        position = FilesPosition.from_text(state.position, root) if state else FilesPosition()
-        row["landed_files"], row["waiting_files"] = len(position.files), len(position.pending(listed))
+        pending = pending_of(spark, table, state.position if state else None)
+        row |= {"landed": pending.landed, "waiting": pending.waiting, "unit": pending.unit}
         if silver and state:
             counted = {
                 item["__deleted"]: item["count"] for item in silver.read().groupBy("__deleted").count().collect()
@@ -717,7 +720,7 @@ def _status(spark: SparkSession, table: Table, failed: str | None) -> dict[str, 
                 "deleted_rows": counted.get("true", 0),
                 "last": asdict(state.counts),
                 "totals": asdict(state.totals),
-                "state": "behind" if row["waiting_files"] else "up to date",
+                "state": "behind" if row["waiting"] else "up to date",
             }
         if failed:
             row |= {"state": "failed", "error": failed}
@@ -733,7 +736,8 @@ def _names(text: str | None) -> list[str]:
 def _landed_json(landed: Landed) -> dict[str, Any]:
     return {
         "table": landed.table.name,
-        "files": landed.files,
+        "taken": landed.taken,
+        "unit": landed.unit,
         **asdict(landed.counts),
         "waiting": landed.waiting,
         "waits_for": landed.waits_for or None,

@@ -16,7 +16,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pyspark.sql import types as T
 
 from ingest.errors import DeclarationError
-from ingest.project import FilesConnection, JdbcConnection, Project, Yaml, declaration_error, read_yaml
+from ingest.project import (
+    EventConnection,
+    JdbcConnection,
+    KafkaConnection,
+    Project,
+    Yaml,
+    declaration_error,
+    read_yaml,
+)
 
 Connector = Literal["postgresql", "mariadb", "mysql", "sqlserver", "dynamodb"]
 SemanticType = Literal[
@@ -100,6 +108,7 @@ class IngestOptions(BaseModel):
     connection: str
     connector: Connector | None = None
     topic: str = Field(min_length=1)
+    topic_pattern: str | None = Field(default=None, min_length=1)
     format: Literal["auto", "json", "avro"] = "auto"
     schema_file: str | None = None
     key: tuple[str, ...]
@@ -131,6 +140,13 @@ class IngestOptions(BaseModel):
             )
         if self.history and not self.key:
             raise ValueError("history is true and key is []: a table without a key appends, silver is its history")
+        if self.topic_pattern is not None:
+            try:
+                re.compile(self.topic_pattern)
+            except re.error as error:
+                raise ValueError(f"topic_pattern is '{self.topic_pattern}': {error}") from None
+            if not self.key:
+                raise ValueError("topic_pattern is given and key is []: rows are known by their place in one topic")
         if self.schema_file is not None and self.format == "json":
             raise ValueError("schema_file is an Avro schema, and format is json")
         if self.consistent == "transaction" and self.connector in (None, "dynamodb"):
@@ -192,7 +208,7 @@ class Table:
     location: str
     columns: tuple[Column, ...]
     options: IngestOptions
-    connection: FilesConnection
+    connection: EventConnection
     where: str
     database: JdbcConnection | None = None
     excluded: tuple[str, ...] = ()
@@ -414,6 +430,12 @@ def _table(project: Project, file: Path, source: str, schema: str, defaults: Yam
     _require_chosen(names, excluded, options, where=where)
     connection = project.connection(options.connection, where=f"{where}: config.meta.ingest.connection")
     _require_hashable(project, columns, options, connection, where=where)
+    if options.topic_pattern is not None and not isinstance(connection, KafkaConnection):
+        raise DeclarationError(
+            f"topic_pattern is given, and the connection '{options.connection}' is of type {connection.type}",
+            where=f"{where}: config.meta.ingest.topic_pattern",
+            expected="a connection of type kafka: a folder of files is one topic's",
+        )
     for ordering in (column for column in columns if column.name in options.order_by):
         if not isinstance(ordering.data_type, T.IntegerType | T.LongType | T.DateType | T.TimestampType):
             raise DeclarationError(
@@ -517,7 +539,7 @@ def _require_chosen(names: list[str], excluded: tuple[str, ...], options: Ingest
 
 
 def _require_hashable(
-    project: Project, columns: tuple[Column, ...], options: IngestOptions, connection: FilesConnection, *, where: str
+    project: Project, columns: tuple[Column, ...], options: IngestOptions, connection: EventConnection, *, where: str
 ) -> None:
     """Hashed columns need a salt, and may not order or partition the table."""
     for hashed in (column.name for column in columns if column.hashed_from is not None):

@@ -24,11 +24,11 @@ from ingest.declaration import Table
 from ingest.decode.types import Field, converted
 from ingest.erasures import remember
 from ingest.errors import InputError, WriteError
+from ingest.pending import pending_of
 from ingest.policies import all_null, in_silver, local_rows
 from ingest.runner import decoded_again
 from ingest.session import java_class
 from ingest.silver import Counts, SilverTable, State, write_error
-from ingest.sources.files import FilesPosition, TopicFolder
 
 Key = tuple[str | None, ...]
 # Every file group is compacted, as it is where one commit is one too many.
@@ -73,8 +73,8 @@ class Erased:
 class Erasure:
     """What an erasure did to a table and to all that lies beside it.
 
-    `unsearched`: quarantined events whose key cannot be told, so that they may be of an erased one; `waiting`: files of
-    events that have not been landed, which may bring a later change of a key.
+    `unsearched`: quarantined events whose key cannot be told, so that they may be of an erased one; `waiting`: how many
+    files or records (`unit`) have not been landed, which may bring a later change of a key.
     """
 
     table: Table
@@ -82,6 +82,7 @@ class Erasure:
     places: tuple[Erased, ...]
     unsearched: int
     waiting: int
+    unit: str
 
     @property
     def holding(self) -> tuple[str, ...]:
@@ -167,9 +168,8 @@ def erase(spark: SparkSession, table: Table, keys: Sequence[Key]) -> Erasure:
     found = [_silver(silver, after, known), _history(silver, after, known), quarantined]
     places = tuple(_erase_from(place) for place in found if place is not None)
     silver.register()
-    root, listed = TopicFolder.of(table).listing(spark)
-    waiting = len(FilesPosition.from_text(state.position, root).pending(listed))
-    return Erasure(table, known.count(), places, unsearched, waiting)
+    pending = pending_of(spark, table, state.position)
+    return Erasure(table, known.count(), places, unsearched, pending.waiting, pending.unit)
 
 
 def _record_keys(spark: SparkSession, table: Table, keys: Sequence[Key]) -> DataFrame:

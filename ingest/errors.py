@@ -44,6 +44,10 @@ class InputError(LakeError):
     """The events that a table should take cannot be read."""
 
 
+class UnavailableError(InputError):
+    """A server that the events come from does not answer: it may heal by itself."""
+
+
 class WriteError(LakeError):
     """A silver table cannot be written, or is not the table that its declaration describes."""
 

@@ -11,21 +11,22 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, cast
 
 import yaml
 from jinja2 import StrictUndefined
 from jinja2.exceptions import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from pydantic import BaseModel, ConfigDict, SecretStr, TypeAdapter, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, TypeAdapter, ValidationError, field_validator
 
 from ingest.errors import DeclarationError
 
 Yaml = dict[str, Any]
-_Kind = TypeVar("_Kind", "FilesConnection", "JdbcConnection")
 _SECRET = re.compile(r"pass|pwd|secret|token|credential|salt|access.?key|//[^/]*@", re.IGNORECASE)
 # Keys of a connection that may only come from the environment.
 _SECRET_KEYS = ("password", "hash_salt")
+# Of Kafka's settings, those that Kafka itself takes for passwords (its documentation: settings of type password).
+_SECRET_SETTING = re.compile(r"^sasl[.]jaas[.]config$|[.]password$|^ssl[.](keystore[.]key|keystore[.]certificate)")
 
 
 class RegistryConnection(BaseModel):
@@ -65,6 +66,45 @@ class FilesConnection(BaseModel):
     hash_salt: SecretStr | None = None
 
 
+class KafkaConnection(BaseModel):
+    """Change events as records of Kafka, read in bounded ranges from the position that silver was committed with.
+
+    Attributes
+    ----------
+    options:
+        Settings of Kafka's clients, passed through: `security.protocol`, `sasl.*`, `ssl.*` and others.
+    batch_records:
+        No more records of a table than this are landed by one commit.
+    hash_salt:
+        See `FilesConnection`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: Literal["kafka"]
+    bootstrap_servers: str = Field(min_length=1)
+    options: Mapping[str, SecretStr] = Field(default_factory=dict)
+    batch_records: int = Field(default=500_000, ge=1)
+    registry: RegistryConnection | None = None
+    hash_salt: SecretStr | None = None
+
+    @field_validator("options")
+    @classmethod
+    def _of_others(cls, options: Mapping[str, SecretStr]) -> Mapping[str, SecretStr]:
+        if ours := {"bootstrap.servers", "isolation.level", "group.id", "enable.auto.commit"} & options.keys():
+            raise ValueError(f"options holds {', '.join(sorted(ours))}, which lake sets")
+        return options
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What Kafka's clients are given, secrets among it: not to be shown."""
+        given = {name: value.get_secret_value() for name, value in self.options.items()}
+        return {"bootstrap.servers": self.bootstrap_servers, "isolation.level": "read_committed", **given}
+
+
+EventConnection = FilesConnection | KafkaConnection
+
+
 class JdbcConnection(BaseModel):
     """A database that silver is compared with. The password stands in no text of it."""
 
@@ -88,6 +128,9 @@ class JdbcConnection(BaseModel):
     def dialect(self) -> str:
         """The database's name in the URL: postgresql or mariadb."""
         return self.url.split(":")[1]
+
+
+Connection = FilesConnection | KafkaConnection | JdbcConnection
 
 
 class Renderer:
@@ -153,7 +196,7 @@ class Project:
     target_name: str
     target: Yaml
     model_paths: tuple[str, ...]
-    connections: Mapping[str, FilesConnection | JdbcConnection]
+    connections: Mapping[str, Connection]
     renderer: Renderer
 
     @classmethod
@@ -217,25 +260,28 @@ class Project:
             renderer=with_target,
         )
 
-    def connection(self, name: str, *, where: str) -> FilesConnection:
+    def connection(self, name: str, *, where: str) -> EventConnection:
         """The connection for events of that name; `where` is the place that asks for it."""
-        return self._connection(name, FilesConnection, where=where)
+        found = self.connections.get(name)
+        if isinstance(found, FilesConnection | KafkaConnection):
+            return found
+        raise self._no_connection(name, (FilesConnection, KafkaConnection), where)
 
     def database(self, name: str, *, where: str) -> JdbcConnection:
         """The connection to a database of that name; `where` is the place that asks for it."""
-        return self._connection(name, JdbcConnection, where=where)
-
-    def _connection(self, name: str, kind: type[_Kind], *, where: str) -> _Kind:
         found = self.connections.get(name)
-        if not isinstance(found, kind):
-            known = [other for other, connection in self.connections.items() if isinstance(connection, kind)]
-            raise DeclarationError(
-                f"names the connection '{name}', which is "
-                + ("not there" if found is None else f"of type {found.type}"),
-                where=where,
-                expected=f"one of {self.profiles_dir / 'connections.yml'}: {', '.join(known) or 'none'}",
-            )
-        return found
+        if isinstance(found, JdbcConnection):
+            return found
+        raise self._no_connection(name, (JdbcConnection,), where)
+
+    def _no_connection(self, name: str, kinds: tuple[type[Connection], ...], where: str) -> DeclarationError:
+        found = self.connections.get(name)
+        known = [other for other, connection in self.connections.items() if isinstance(connection, kinds)]
+        return DeclarationError(
+            f"names the connection '{name}', which is " + ("not there" if found is None else f"of type {found.type}"),
+            where=where,
+            expected=f"one of {self.profiles_dir / 'connections.yml'}: {', '.join(known) or 'none'}",
+        )
 
 
 def read_yaml(path: Path) -> Yaml:
@@ -283,12 +329,17 @@ def _find_profiles(root: Path, profiles_dir: Path | None) -> Path:
     )
 
 
-def _read_connections(path: Path, renderer: Renderer) -> dict[str, FilesConnection | JdbcConnection]:
-    connections: dict[str, FilesConnection | JdbcConnection] = {}
+_MODELS: Mapping[str, type[Connection]] = {"files": FilesConnection, "kafka": KafkaConnection, "jdbc": JdbcConnection}
+
+
+def _read_connections(path: Path, renderer: Renderer) -> dict[str, Connection]:
+    connections: dict[str, Connection] = {}
     for name, raw in read_yaml(path).items():
         where = f"{path}: {name}"
         kind = raw.get("type") if isinstance(raw, dict) else None
-        model: type[FilesConnection | JdbcConnection] = JdbcConnection if kind == "jdbc" else FilesConnection
+        if isinstance(raw, dict) and kind not in _MODELS:
+            raise DeclarationError(f"is of type '{kind}'", where=where, expected=f"one of: {', '.join(_MODELS)}")
+        model = _MODELS.get(str(kind), FilesConnection)
         for key in _written_secrets(raw):
             raise DeclarationError(
                 f"{key} is written into the file", where=where, expected=f"{key}: \"{{{{ env_var('...') }}}}\""
@@ -309,7 +360,7 @@ def is_secret(key: str, value: str) -> bool:
 def _written_secrets(raw: Any) -> Iterator[str]:
     """The secrets of a connection that stand in the file."""
     for key, value in raw.items() if isinstance(raw, dict) else ():
-        if key in _SECRET_KEYS and "env_var(" not in str(value):
+        if (key in _SECRET_KEYS or _SECRET_SETTING.search(str(key))) and "env_var(" not in str(value):
             yield key
         yield from _written_secrets(value)
 

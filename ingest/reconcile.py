@@ -24,10 +24,10 @@ from ingest.databases import UNFIT, SourceRows, rows_of, unfit
 from ingest.declaration import Table
 from ingest.decode.types import Field, converted
 from ingest.errors import InputError, LakeError
+from ingest.pending import pending_of
 from ingest.policies import in_silver
 from ingest.session import first_line
 from ingest.silver import SilverTable
-from ingest.sources.files import FilesPosition, TopicFolder
 
 Kind = Literal["missing", "extra", "different"]
 KINDS: Mapping[Kind, str] = {
@@ -60,7 +60,7 @@ class Reconciled:
         What silver was compared with; empty where there is nothing to compare with.
     instant, position:
         The commit of silver that was read, and the highest `__position` it knows.
-    waiting_files:
+    waiting, unit:
         Files of events that are not landed yet: differences may lie in them.
     source_rows, silver_rows:
         Rows of both sides; tombstones are not rows.
@@ -78,7 +78,8 @@ class Reconciled:
     against: str = ""
     instant: str = ""
     position: str = ""
-    waiting_files: int = 0
+    waiting: int = 0
+    unit: str = ""
     source_rows: int = 0
     silver_rows: int = 0
     counts: Mapping[Kind, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
@@ -107,7 +108,7 @@ class Reconciled:
             return "failed"
         if not self.against:
             return "nothing to compare with"
-        behind = f"; silver is behind, {self.waiting_files} files wait" if self.waiting_files else ""
+        behind = f"; silver is behind, {self.waiting:,} {self.unit} wait" if self.waiting else ""
         without = f"; not compared: {', '.join(self.left_out)}" if self.left_out else ""
         return ("equal" if self.equal else "different") + without + behind
 
@@ -149,8 +150,7 @@ def _compare(spark: SparkSession, found: Reconciled, against: Path | None, null_
     state = silver.state() if silver else None
     if silver is None or state is None:
         raise InputError("is not landed yet", where=table.where, action=f"lake ingest {table.source}")
-    root, listed = TopicFolder.of(table).listing(spark)
-    waiting = len(FilesPosition.from_text(state.position, root).pending(listed))
+    pending = pending_of(spark, table, state.position)
 
     source = _source(spark, table, path, null_text)
     compared = replace(table, columns=tuple(item for item in table.columns if item.name not in source.left_out))
@@ -178,7 +178,8 @@ def _compare(spark: SparkSession, found: Reconciled, against: Path | None, null_
         against=str(path) if path else f"{table.database.url}, {'.'.join(table.database_name)}",  # type: ignore[union-attr]
         instant=state.instant,
         position=state.watermark,
-        waiting_files=waiting,
+        waiting=pending.waiting,
+        unit=pending.unit,
         source_rows=rows["theirs"],
         silver_rows=rows["ours"],
         counts=counts,

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial, reduce
-from urllib.parse import unquote
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
@@ -19,15 +18,15 @@ from pyspark.sql import functions as F
 from ingest import batch, history, quarantine
 from ingest.declaration import Table
 from ingest.decode.debezium import Part
-from ingest.decode.files import HeldBack, Read, read_files, unreadable_avro
+from ingest.decode.files import HeldBack
 from ingest.decode.records import parts_again
 from ingest.decode.registry import Registry
 from ingest.errors import DeclarationError, InputError, LakeError
 from ingest.ledger import Ledger
+from ingest.pending import NONE_WAITS, Pending, Read, pending_of
 from ingest.plan import Plan, Reading, plan
 from ingest.session import first_line
 from ingest.silver import Counts, SilverTable, State
-from ingest.sources.files import EventFile, FilesPosition, TopicFolder
 from ingest.transactions import Gate, is_consistent, make_cut, open_gate, topic_table
 
 log = logging.getLogger(__name__)
@@ -45,6 +44,8 @@ class Landed:
     ----------
     counts:
         Of this run; all zero where there was nothing new.
+    taken, unit:
+        How much of the input was landed, in files or records.
     waiting:
         Events that were read, but wait for the rest of their transaction: they are not counted yet.
     waits_for:
@@ -55,11 +56,16 @@ class Landed:
 
     table: Table
     counts: Counts = field(default_factory=Counts)
-    files: int = 0
+    taken: int = 0
+    unit: str = ""
     seconds: float = 0.0
     waiting: int = 0
     waits_for: str = ""
     error: LakeError | None = None
+
+    def __add__(self, later: Landed) -> Landed:
+        """Both as one run."""
+        return replace(later, counts=self.counts + later.counts, taken=self.taken + later.taken)
 
 
 def land(
@@ -158,45 +164,43 @@ def _waiting_places(spark: SparkSession, table: Table) -> tuple[str, DataFrame |
     Landing the table says why. What cannot be read has not come: the transactions it belongs to wait.
     """
     try:
-        pending = _Pending.of(spark, table)
-        read = read_files(spark, pending.known, pending.files)
+        begun = _Begun.of(spark, table)
         try:
-            return table.name, _places(pending, read)
+            return table.name, _places(begun, begun.pending.read(begun.known))
         except Py4JJavaError:
-            broken = {item.file for item in unreadable_avro(spark, read.files)}
-            rest = [file for file in read.files if file not in broken]
-            return table.name, _places(pending, read_files(spark, pending.known, rest))
+            rest = begun.pending.without_broken(begun.known)
+            return table.name, _places(begun, rest) if rest else None
     except (LakeError, Py4JJavaError) as error:
         log.debug("table %s cannot be read", table.name, exc_info=error)
         return table.name, None
 
 
-def _places(pending: _Pending, read: Read) -> DataFrame | None:
+def _places(begun: _Begun, read: Read) -> DataFrame | None:
     if not read.parts:
         return None
-    planned, readings = _planned(pending.silver, pending.state, read.parts)
+    planned, readings = _planned(begun.silver, begun.state, read.parts)
     changes = _decoded(planned.table, read.parts, readings).where("__transaction_id is not null")
     return changes.select("__transaction_id", "__transaction_total_order").distinct().localCheckpoint()
 
 
 @dataclass(frozen=True)
-class _Pending:
-    """What a table's next run begins with: silver and its state, the files there are and those that wait."""
+class _Begun:
+    """What a table's next run begins with: silver, its state, and what waits behind it."""
 
     silver: SilverTable
     state: State | None
-    root: str
-    listed: Sequence[EventFile]
-    position: FilesPosition
-    files: Sequence[EventFile]
+    pending: Pending
 
     @classmethod
-    def of(cls, spark: SparkSession, table: Table) -> _Pending:
+    def of(cls, spark: SparkSession, table: Table) -> _Begun:
         silver = SilverTable.of(spark, table)
         state = silver.state()
-        root, listed = TopicFolder.of(table).listing(spark)
-        position = FilesPosition.from_text(state.position, root) if state else FilesPosition()
-        return cls(silver, state, root, listed, position, position.pending(listed))
+        return cls(silver, state, pending_of(spark, table, state.position if state else None))
+
+    def gone_on(self) -> _Begun:
+        """The same run, once a portion has been landed: what was not there when it began is left to the next."""
+        state = self.silver.state()
+        return replace(self, state=state, pending=self.pending.beyond(state.position)) if state else self
 
     @property
     def known(self) -> Table:
@@ -210,7 +214,7 @@ def land_table(
     progress: Progress = lambda table, stage, detail: None,
     gate: Gate | None = None,
 ) -> Landed:
-    """Lands what is pending of one table: reads, orders, deduplicates and commits it with its position and counts.
+    """Lands what is pending of one table, in portions: each is one commit, with its position and counts.
 
     Parameters
     ----------
@@ -220,72 +224,82 @@ def land_table(
     Raises
     ------
     LakeError
-        The input cannot be read or the lake cannot be written; nothing of the batch is visible then.
+        The input cannot be read or the lake cannot be written; nothing of the portion is visible then.
     """
     progress(table.name, "list", "")
-    pending = _Pending.of(spark, table)
-    silver, state = pending.silver, pending.state
-    if not pending.files:
-        if state:
-            conforming, _ = _planned(silver, state)
-            if conforming.column_types != {c.name: c.data_type.simpleString() for c in silver.held(state)}:
-                conforming.conform(state)
-                if table.options.history:
-                    history.conform(conforming, state)
-            conforming.register()
-        return Landed(table)
-    progress(table.name, "land", f"{len(pending.files)} files")
-    known = pending.known
-    # What waits for its transaction is marked before it is seen how it is written.
-    read = read_files(spark, known, pending.files, by_examples=gate is None)
+    begun = _Begun.of(spark, table)
+    if not begun.pending.waiting:
+        _conform(begun)
+        return Landed(table, unit=begun.pending.unit)
+    landed = None
+    while True:
+        portion = begun.pending.portion()
+        progress(table.name, "land", f"{begun.pending.waiting:,} {portion.unit}")
+        done = _land_portion(replace(begun, pending=portion), gate)
+        landed = landed + done if landed else done
+        if done.error or done.waiting or portion.waiting == begun.pending.waiting:
+            return landed
+        begun = begun.gone_on()
 
-    def landed_of(whole: Read) -> Landed:
-        if not whole.parts:
-            return Landed(table)
-        planned, readings = _planned(silver, state, whole.parts)
-        changes = _decoded(planned.table, whole.parts, readings)
-        waiting: dict[EventFile, int] = {}
+
+def _conform(begun: _Begun) -> None:
+    """Brings silver to its declaration where no event does."""
+    silver, state = begun.silver, begun.state
+    if state is None:
+        return
+    conforming, _ = _planned(silver, state)
+    if conforming.column_types != {c.name: c.data_type.simpleString() for c in silver.held(state)}:
+        conforming.conform(state)
+        if silver.table.options.history:
+            history.conform(conforming, state)
+    conforming.register()
+
+
+def _land_portion(begun: _Begun, gate: Gate | None) -> Landed:
+    """Reads, orders, deduplicates and commits the events, with their position and counts."""
+    silver, state, pending = begun.silver, begun.state, begun.pending
+    table, known = silver.table, begun.known
+
+    def landed_of(read: Read) -> Landed:
+        if not read.parts:
+            return Landed(table, unit=pending.unit)
+        planned, readings = _planned(silver, state, read.parts)
+        changes = _decoded(planned.table, read.parts, readings)
+        waiting = NONE_WAITS
         if gate is not None:
             marked = gate.marked(changes)
-            waiting = _waiting_of(marked, whole.files)
+            waiting = read.of.waits(marked)
             changes = marked.where("not _waits").drop("_waits")
-            if set(whole.files) <= waiting.keys() and (waiting == pending.position.partly or changes.isEmpty()):
-                return Landed(table, waiting=sum(waiting.values()), waits_for=gate.waits_for)
-        position = pending.position.advanced(pending.listed, whole.files, waiting)
-        counts = batch.apply(planned, state, changes, position.to_text(pending.root))
+        position = read.of.after(waiting)
+        waits_for = gate.waits_for if gate is not None and waiting.events else ""
+        if waiting.events and (position == pending.position or changes.isEmpty()):
+            return Landed(table, unit=pending.unit, waiting=waiting.events, waits_for=waits_for)
+        counts = batch.apply(planned, state, changes, position)
         planned.register()
-        landed = Landed(table, counts, len(whole.files), waiting=sum(waiting.values()))
-        return replace(landed, waits_for=gate.waits_for) if gate is not None and waiting else landed
+        return Landed(table, counts, read.of.waiting, pending.unit, waiting=waiting.events, waits_for=waits_for)
 
+    # What waits for its transaction is marked before it is seen how it is written.
+    read = pending.read(known, by_examples=gate is None)
     try:
         try:
             done = landed_of(read)
         except batch.MisreadError as error:
             log.debug("%s", error)
-            read = read_files(spark, known, pending.files)
+            read = pending.read(known)
             done = landed_of(read)
     except Py4JJavaError as error:
         # Only reading a file to its end shows that a block within it is broken.
-        broken = unreadable_avro(spark, read.files)
-        if not broken:
+        rest = read.of.without_broken(known)
+        if rest is None:
             raise InputError(
                 first_line(str(error)),
-                where=f"{table.relation}: {_names(read.files)}",
-                expected="readable files of change events",
-                action="mend or remove the file that is named; nothing of this batch was landed",
+                where=f"{table.relation}: {read.of.told()}",
+                expected="readable change events",
+                action="mend or remove what is named; nothing of this batch was landed",
             ) from error
-        left_out = {item.file for item in broken}
-        rest = read_files(spark, known, [file for file in read.files if file not in left_out])
-        read = replace(rest, held_back=(*read.held_back, *broken))
+        read = replace(rest, held_back=(*read.held_back, *rest.held_back))
         done = landed_of(read)
     return replace(done, error=_held_back(table, read.held_back)) if read.held_back else done
-
-
-def _waiting_of(marked: DataFrame, files: Sequence[EventFile]) -> dict[EventFile, int]:
-    """How many events of each file wait for their transaction, of the files where some do."""
-    by_path = {unquote(file.path): file for file in files}
-    rows = marked.where("_waits").groupBy("_file").agg(F.count("*").alias("events")).collect()
-    return {by_path[unquote(row["_file"])]: row["events"] for row in rows}
 
 
 def _planned(
@@ -311,15 +325,16 @@ def _decoded(table: Table, parts: Sequence[Part], readings: Sequence[Reading]) -
 
 @dataclass(frozen=True)
 class PendingPlan:
-    """What a run would make of a table's schema: the files and bytes that wait, and the plan.
+    """What a run would make of a table's schema: how much waits, and the plan.
 
     `error` is what keeps a part of the input, or all of it, from being read; there may be no plan then. A plan that
     fails says so itself.
     """
 
     table: Table
-    files: int = 0
-    bytes: int = 0
+    waiting: int = 0
+    unit: str = ""
+    bytes: int | None = None
     plan: Plan | None = None
     error: LakeError | None = None
 
@@ -330,15 +345,14 @@ def pending_plan(spark: SparkSession, table: Table) -> PendingPlan:
         silver = SilverTable.of(spark, table) if spark.catalog.databaseExists(table.schema) else None
         state = silver.state() if silver else None
         held = silver.held(state) if silver and state else None
-        root, listed = TopicFolder.of(table).listing(spark)
-        pending = (FilesPosition.from_text(state.position, root) if state else FilesPosition()).pending(listed)
+        pending = pending_of(spark, table, state.position if state else None)
         known = replace(table, columns=plan(table, held).columns)
-        read = read_files(spark, known, pending, thorough=True)
+        read = pending.read(known, thorough=True)
     except LakeError as error:
         return PendingPlan(table, error=error)
     found = plan(table, held, [part.version for part in read.parts])
     left_out = _held_back(table, read.held_back) if read.held_back else None
-    return PendingPlan(table, len(pending), sum(file.size for file in pending), found, left_out)
+    return PendingPlan(table, pending.waiting, pending.unit, pending.bytes, found, left_out)
 
 
 def _require_possible(table: Table, found: Plan) -> None:
@@ -379,9 +393,8 @@ def replay(spark: SparkSession, table: Table) -> Landed:
     kept = events.localCheckpoint() if events is not None else None
     if kept is None or kept.isEmpty():
         return Landed(table)
-    nothing = FilesPosition().to_text("")
     planned, changes = decoded_again(silver, state, kept)
-    counts = batch.apply(planned, state, changes, state.position if state else nothing, replayed=kept.count())
+    counts = batch.apply(planned, state, changes, state.position if state else "", replayed=kept.count())
     planned.register()
     quarantine.settle(spark, table, kept)
     return Landed(table, counts, seconds=time.monotonic() - started)
@@ -426,8 +439,3 @@ def _unexpected(table: Table, error: Exception) -> LakeError:
         where=table.relation,
         action="nothing of this batch was landed; `--debug` shows the whole error",
     )
-
-
-def _names(files: Sequence[EventFile]) -> str:
-    shown = ", ".join(file.path for file in files[:3])
-    return shown if len(files) <= 3 else f"{shown} and {len(files) - 3} more"

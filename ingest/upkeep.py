@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 from ingest.declaration import Table
 from ingest.errors import DeclarationError, WriteError
+from ingest.pending import Pending, position_at
 from ingest.silver import Counts, SilverTable, State
-from ingest.sources.files import FilesPosition, TopicFolder
 
 
 def purge(spark: SparkSession, table: Table, now: datetime | None = None) -> int:
@@ -49,27 +49,24 @@ def purge(spark: SparkSession, table: Table, now: datetime | None = None) -> int
     return int(found["rows"])
 
 
-def set_position(spark: SparkSession, table: Table, *, to_latest: bool) -> int:
-    """Decides what counts as landed: every file there is, or none; how many files wait afterwards.
+def set_position(spark: SparkSession, table: Table, *, to_latest: bool) -> Pending:
+    """Decides what counts as landed: all that the source has, or nothing of it; what waits afterwards.
 
-    Files that are landed again do no harm: silver knows their events by their positions.
+    Events that are landed again do no harm: silver knows them by their positions.
 
     Raises
     ------
     InputError
-        The topic's folder is not there.
+        The input is not there.
     WriteError
         There is no such table, or the lake cannot be written.
     """
     silver, state = _landed(spark, table)
-    root, listed = TopicFolder.of(table).listing(spark)
-    position = FilesPosition().advanced(listed, listed) if to_latest else FilesPosition()
+    position, pending = position_at(spark, table, to_latest=to_latest)
     nothing = silver.read().limit(0)
-    silver.write(
-        nothing.select(*silver.columns()), replace(state, counts=Counts(), position=position.to_text(root)), first=False
-    )
+    silver.write(nothing.select(*silver.columns()), replace(state, counts=Counts(), position=position), first=False)
     silver.register()
-    return len(position.pending(listed))
+    return pending
 
 
 def _landed(spark: SparkSession, table: Table) -> tuple[SilverTable, State]:

@@ -30,15 +30,6 @@ class HeldBack:
     reason: str
 
 
-@dataclass(frozen=True)
-class Read:
-    """The events of a table's files, in parts of one schema each, the files they come from, and the files left out."""
-
-    parts: tuple[Part, ...]
-    files: tuple[EventFile, ...]
-    held_back: tuple[HeldBack, ...]
-
-
 def read_files(
     spark: SparkSession,
     table: Table,
@@ -46,8 +37,10 @@ def read_files(
     *,
     thorough: bool = False,
     by_examples: bool = False,
-) -> Read:
-    """The events of some files of a table, not decoded yet. Reads the headers of Avro files and searches texts.
+) -> tuple[tuple[Part, ...], tuple[HeldBack, ...]]:
+    """The events of some files of a table, not decoded yet, in parts of one schema each; and the files left out.
+
+    Reads the headers of Avro files and searches texts.
 
     `table` has the columns that are known (see `ingest.decode.debezium.json_part`, of `thorough` and `by_examples`
     too).
@@ -84,8 +77,7 @@ def read_files(
         registry = Registry.of(declared) if declared else None
         with_file = records.select("*", F.col("_metadata.file_path").alias("_file"))
         parts.extend(record_parts(with_file, table, registry, thorough=thorough, by_examples=by_examples))
-    left_out = {item.file for item in held_back}
-    return Read(tuple(parts), tuple(file for file in files if file not in left_out), tuple(held_back))
+    return tuple(parts), tuple(held_back)
 
 
 def probe_avro(spark: SparkSession, file: EventFile) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from ingest.declaration import Table
 from ingest.errors import InputError
+from ingest.project import FilesConnection
 from ingest.session import java_class
 
 Encoding = Literal["avro", "json", "records"]
@@ -121,6 +122,7 @@ class TopicFolder:
     @classmethod
     def of(cls, table: Table) -> TopicFolder:
         """The folder of a table's topic, below its connection's path."""
+        assert isinstance(table.connection, FilesConnection)
         return cls(f"{table.connection.path.rstrip('/')}/{table.options.topic}")
 
     def listing(self, spark: SparkSession) -> tuple[str, list[EventFile]]:

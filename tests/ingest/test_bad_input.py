@@ -112,7 +112,7 @@ def test_a_batch_without_any_good_row_is_landed_once(make_project: MakeProject, 
     project = make_project({"tables": [items()]})
     project.deliver(TOPIC, 0, ["nonsense", ""])
     assert project.land_well(spark)["item"].counts == Counts(read=2, ignored=1, quarantined=1)
-    assert project.land_well(spark)["item"].files == 0
+    assert project.land_well(spark)["item"].taken == 0
     project.deliver(TOPIC, 2, GOOD)
     assert project.land_well(spark)["item"].counts == Counts(read=2, applied=2)
     assert project.state(spark, "item").totals == Counts(read=4, applied=2, ignored=1, quarantined=1)
@@ -133,9 +133,9 @@ def test_a_mended_file_brings_what_was_missing_and_nothing_twice(
     assert project.land_well(spark)["item"].counts == Counts(read=3, applied=1, duplicate=2)
     rows = project.rows(spark, "item", "item_id", "stock")
     assert rows == [{"item_id": 1, "stock": 1}, {"item_id": 2, "stock": 1}, {"item_id": 3, "stock": 7}]
-    # Delivered once more as it was: the same event is quarantined, under the same id.
+    # Delivered once more as it was: the same event waits already, under the same id.
     project.deliver(TOPIC, 0, [GOOD[0], wrong, GOOD[1], item("c", 40, 4)])
-    assert project.land_well(spark)["item"].counts == Counts(read=4, applied=1, duplicate=2, quarantined=1)
+    assert project.land_well(spark)["item"].counts == Counts(read=4, applied=1, duplicate=3)
     assert [row["quarantine_id"] for row in project.quarantined(spark)] == [before[0]["quarantine_id"]]
 
 
@@ -275,7 +275,7 @@ def test_broken_avro_files_are_held_back_until_they_are_whole(make_project: Make
     assert keys_of(project, spark) == [1, 2, 3]
 
     again = project.land(spark)["item"]  # still broken: still told, nothing landed
-    assert (again.counts, again.files) == (Counts(), 0)
+    assert (again.counts, again.taken) == (Counts(), 0)
     assert again.error is not None
 
     for number, offset in enumerate(broken):
@@ -296,7 +296,7 @@ def test_an_avro_file_that_ends_with_a_block_is_whole(make_project: MakeProject,
     project.deliver(TOPIC, 0, cut, "avro")
     project.deliver(TOPIC, 50, whole[: ends[0]], "avro")  # a header alone: no events
     landed = project.land_well(spark)["item"]
-    assert (landed.counts, landed.files) == (Counts(read=len(expected), applied=len(expected)), 2)
+    assert (landed.counts, landed.taken) == (Counts(read=len(expected), applied=len(expected)), 2)
     assert keys_of(project, spark) == expected
 
 
@@ -373,8 +373,8 @@ def test_names_with_blanks_and_patterns_are_names(make_project: MakeProject, spa
     (folder / ".hidden.json").write_text("{", encoding="utf-8")
     (folder / "readme.txt").write_text("no events", encoding="utf-8")
     landed = project.land_well(spark)["item"]
-    assert (landed.counts, landed.files) == (Counts(read=2, applied=2), 2)
-    assert project.land_well(spark)["item"].files == 0
+    assert (landed.counts, landed.taken) == (Counts(read=2, applied=2), 2)
+    assert project.land_well(spark)["item"].taken == 0
 
 
 def test_a_lake_that_cannot_be_written_lands_nothing_and_says_so(

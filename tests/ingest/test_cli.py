@@ -61,10 +61,19 @@ def test_the_way_of_a_source_from_check_to_sql(project: DbtProject) -> None:
     assert "order_line: shop.order_line, 1 files" in checked
 
     (before, _) = json.loads(lake("status", "shop", "--json", *here).stdout)
-    assert (before["state"], before["last_commit"], before["waiting_files"]) == ("not landed yet", None, 1)
+    assert (before["state"], before["last_commit"], before["waiting"]) == ("not landed yet", None, 1)
 
     landed = {row["table"]: row for row in json.loads(lake("ingest", "shop", "--json", *here).stdout)}
-    expected = {"table": "order_line", "files": 1, "error": None, **ZERO, "read": 5, "applied": 3, "superseded": 2}
+    expected = {
+        "table": "order_line",
+        "taken": 1,
+        "unit": "files",
+        "error": None,
+        **ZERO,
+        "read": 5,
+        "applied": 3,
+        "superseded": 2,
+    }
     expected |= {"waiting": 0, "waits_for": None}
     assert {key: value for key, value in landed["order_line"].items() if key != "seconds"} == expected
     assert landed["customer"]["applied"] == 2
@@ -79,8 +88,9 @@ def test_the_way_of_a_source_from_check_to_sql(project: DbtProject) -> None:
         "last_commit": rows["order_line"]["last_commit"],
         "live_rows": 2,
         "deleted_rows": 1,
-        "landed_files": 1,
-        "waiting_files": 0,
+        "landed": 1,
+        "waiting": 0,
+        "unit": "files",
         "last": {**ZERO, "read": 5, "applied": 3, "superseded": 2},
         "totals": {**ZERO, "read": 5, "applied": 3, "superseded": 2},
         "state": "up to date",
@@ -90,11 +100,11 @@ def test_the_way_of_a_source_from_check_to_sql(project: DbtProject) -> None:
 
     project.deliver("shop.order_line", 5, [line("c", 6, 3, 1, 6.5)])
     text = words(lake("status", *here).stdout)
-    assert re.search(r"shop\.order_line \d{17} 2 1 1 1 5 3 2 0 0 0 behind", text)
-    assert re.search(r"shop\.customer \d{17} 2 0 1 0 2 2 0 0 0 0 up to date", text)
+    assert re.search(r"shop\.order_line \d{17} 2 1 1 files 1 files 5 3 2 0 0 0 behind", text)
+    assert re.search(r"shop\.customer \d{17} 2 0 1 files 0 files 2 2 0 0 0 0 up to date", text)
 
     text = words(lake("ingest", "shop", "--tables", "order_line", *here).stdout)
-    assert re.search(r"order_line 1 1 1 0 0 0 0 [\d.]+ landed", text)
+    assert re.search(r"order_line 1 files 1 1 0 0 0 0 [\d.]+ landed", text)
     assert "customer" not in text
 
     live = f"from {project.schema}.order_line where __deleted = 'false'"
@@ -122,7 +132,7 @@ def test_quarantined_events_are_told_listed_and_shown(project: DbtProject) -> No
     project.deliver("shop.customer", 2, ["none either"])
     result = lake("ingest", "shop", *here)  # bad events stop nothing
     assert "see lake quarantine ls shop" in words(result.stderr)
-    assert re.search(r"order_line 2 8 4 2 0 0 2 [\d.]+ landed", words(result.stdout))
+    assert re.search(r"order_line 2 files 8 4 2 0 0 2 [\d.]+ landed", words(result.stdout))
 
     listed = json.loads(lake("quarantine", "ls", "shop", "--json", *here).stdout)
     reason = "column amount: too many is not exactly a decimal(8,2)"
@@ -152,7 +162,7 @@ def test_one_broken_table_fails_the_command_but_not_the_others(project: DbtProje
     result = lake("ingest", "shop", *here, code=1)
     assert "there is no such folder" in result.stderr
     assert "shop.customer" in result.stderr
-    assert re.search(r"order_line 1 5 3 2 0 0 0 [\d.]+ landed", words(result.stdout))
+    assert re.search(r"order_line 1 files 5 3 2 0 0 0 [\d.]+ landed", words(result.stdout))
     assert re.search(r"customer 0 0 0 0 0 0 0 [\d.]+ failed", words(result.stdout))
     rows = {row["table"]: row for row in json.loads(lake("status", "--json", *here, code=1).stdout)}
     assert (rows["order_line"]["state"], rows["customer"]["state"]) == ("up to date", "failed")
@@ -287,7 +297,7 @@ def test_reconcile_names_each_difference_and_ends_well_only_without_one(project:
         {"kind": "extra", "key": {"order_id": "1", "line": "2"}, "columns": []},
         {"kind": "different", "key": {"order_id": "1", "line": "1"}, "columns": ["amount"]},
     ]
-    assert (line_of["missed_deletes"], line_of["not_compared"], line_of["waiting_files"]) == (0, [], 0)
+    assert (line_of["missed_deletes"], line_of["not_compared"], line_of["waiting"]) == (0, [], 0)
 
     write_rows(files, "order_line.csv", LINES[0])
     named = json.loads(lake(*here, "--limit", "1", "--tables", "order_line", "--json", code=1).stdout)[0]

@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 
 from ingest.declaration import load_source, load_sources, parse_data_type
 from ingest.errors import DeclarationError
-from ingest.project import Project
+from ingest.project import FilesConnection, Project
 
 Entry = dict[str, Any]
 
@@ -221,7 +221,7 @@ def test_tables_take_what_they_do_not_say_from_their_source(make_project: MakePr
         3,
     )
     assert line.key == ("order_id", "line")
-    assert line.connection.path == str(project.bronze)
+    assert line.connection == FilesConnection(type="files", path=str(project.bronze))
 
 
 def test_what_a_declaration_leaves_out_has_defaults(make_project: MakeProject) -> None:
@@ -377,7 +377,13 @@ def test_a_target_or_profile_that_is_not_there_is_answered_with_those_that_are(p
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("files: {type: kafka, path: x}", "type is 'kafka'"),
+        ("files: {type: ftp, path: x}", "is of type 'ftp'"),
+        ("files: {type: kafka}", "bootstrap_servers is missing"),
+        ("files: {type: kafka, bootstrap_servers: a, options: {group.id: b}}", "group.id, which lake sets"),
+        (
+            "files: {type: kafka, bootstrap_servers: a, options: {sasl.jaas.config: b}}",
+            "sasl.jaas.config is written into",
+        ),
         ("files: {type: files}", "path is missing"),
         ("files: {type: files, path: x, region: eu}", "region is not a known key"),
         ("files: bronze", "'bronze'"),

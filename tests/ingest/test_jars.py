@@ -91,8 +91,9 @@ def test_the_lock_pins_hudi_and_avro_for_the_installed_spark() -> None:
 
     locked = {jar.artifact: jar for jar in jars.locked()}
     drivers = {"postgresql", "mariadb-java-client"}
-    assert set(locked) == {"hudi-spark3.5-bundle_2.12", "spark-avro_2.12"} | drivers
-    assert locked["spark-avro_2.12"].version == pyspark.__version__
+    sparks = {"spark-avro_2.12", "spark-sql-kafka-0-10_2.12", "spark-token-provider-kafka-0-10_2.12"}
+    assert set(locked) == {"hudi-spark3.5-bundle_2.12", "kafka-clients", "commons-pool2"} | sparks | drivers
+    assert {locked[name].version for name in sparks} == {pyspark.__version__}
     for jar in locked.values():
         assert re.fullmatch(r"[0-9a-f]{64}", jar.sha256)
         assert (jars.SPARK / "jars" / jar.file_name).exists(), "run `make setup`"

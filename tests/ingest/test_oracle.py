@@ -130,19 +130,19 @@ def test_snapshot_then_changes_give_the_source(
     for name, topic in topics.items():
         expected = Ops.of(snapshot, topic)
         assert (landed[name].counts.applied, landed[name].counts.read) == (expected.records, expected.records)
-        assert landed[name].files == expected.files
+        assert landed[name].taken == expected.files
     assert_equals_oracle(spark, project, data, "snapshot", list(topics))
 
     before = instants(spark, project, topics)
     again = project.land_well(spark, *topics)
-    assert {(result.files, result.counts.read) for result in again.values()} == {(0, 0)}
+    assert {(result.taken, result.counts.read) for result in again.values()} == {(0, 0)}
     assert instants(spark, project, topics) == before
 
     changes = generate("tickit", data, scale=SCALE, seed=SEED, form=form, phase="changes")
     landed = project.land_well(spark, *topics)
     for name, topic in topics.items():
         expected = Ops.of(changes, topic)
-        assert (landed[name].counts.read, landed[name].files) == (expected.records, expected.files), name
+        assert (landed[name].counts.read, landed[name].taken) == (expected.records, expected.files), name
         state = project.state(spark, name)
         assert state.totals.read == Ops.of(snapshot, topic).records + expected.records
         for counts in (state.counts, state.totals):

@@ -138,7 +138,7 @@ def test_exactly_the_injected_differences_are_found(project: DbtProject, spark: 
     deleted: dict[str, Any] = {**dict.fromkeys(COLUMNS), "region": "Zürich", "number": 0}
     project.deliver("shop.order", 10_000, [pg("d", 9_000, **deleted)])
     behind = compared(project, spark, tmp_path / "parquet", limit=1)
-    assert behind.waiting_files == 1
+    assert behind.waiting == 1
     assert "silver is behind" in behind.told
 
 

@@ -242,7 +242,7 @@ def test_an_erased_key_is_in_no_file_and_no_older_event_brings_it_back(
     keys.write_text(f"sale_id={GONE}\n\n", encoding="utf-8")
     told = json.loads(lake_command(project, "erase", "shop", "--table", "sale", "--keys", keys, "--json").stdout)
     assert [(place["rows"], place["holding"]) for place in told["places"]] == [(1, []), (3, []), (1, [])]
-    assert (told["keys"], told["unsearched_events"], told["waiting_files"]) == (1, 1, 0)
+    assert (told["keys"], told["unsearched_events"], told["waiting"]) == (1, 1, 0)
     assert all(place["files"] for place in told["places"])
     (sales, met_people) = project.source().tables
     erasure = erase(spark, met_people, [parse_key(met_people, f"mail={CANARY}")])

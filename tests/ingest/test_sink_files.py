@@ -68,17 +68,17 @@ def test_captured_files_give_every_row_they_hold(
         for path in paths[:2]:
             shutil.copyfile(path, project.bronze / topic / path.name)
     for landed in project.land_well(spark).values():
-        assert (landed.counts, landed.files) == (Counts(read=600, applied=600), 2)
+        assert (landed.counts, landed.taken) == (Counts(read=600, applied=600), 2)
     assert_landed(spark, project, {topic: paths[:2] for topic, paths in sink_files.items()})
 
     for topic, paths in sink_files.items():
         shutil.copyfile(paths[2], project.bronze / topic / paths[2].name)
     for landed in project.land_well(spark).values():
-        assert (landed.counts, landed.files) == (Counts(read=300, applied=300), 1)
+        assert (landed.counts, landed.taken) == (Counts(read=300, applied=300), 1)
     assert_landed(spark, project, sink_files)
 
     again = project.land_well(spark)
-    assert {(landed.counts, landed.files) for landed in again.values()} == {(Counts(), 0)}
+    assert {(landed.counts, landed.taken) for landed in again.values()} == {(Counts(), 0)}
     assert project.quarantined(spark) == []
 
 

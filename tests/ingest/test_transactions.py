@@ -144,9 +144,9 @@ def test_half_a_transaction_waits_for_its_other_half(bank: Bank, spark: SparkSes
     done = bank.land(spark)
     assert [done[name].waiting for name in TABLES] == [0, 0]
     assert bank.at_cut(spark) == {"checking": {1: 97}, "saving": {1: 103}}
-    assert done["saving"].files == 2
+    assert done["saving"].taken == 2
     # Files that were landed in part are whole now.
-    assert bank.land(spark)["checking"].files == 0
+    assert bank.land(spark)["checking"].taken == 0
 
 
 def test_a_transaction_that_has_not_ended_waits(bank: Bank, spark: SparkSession) -> None:

@@ -39,7 +39,7 @@ def test_purged_tombstones_do_not_let_older_events_back_in(
     assert purge(spark, table, datetime.now(UTC) + timedelta(days=8)) == 1
     assert project.rows(spark, "note", "note_id", "__deleted", live=False) == [{"note_id": 2, "__deleted": "false"}]
     assert project.state(spark, "note").totals == Counts(read=3, applied=2, superseded=1)
-    assert project.land_well(spark)["note"].files == 0, "the position is where it was"
+    assert project.land_well(spark)["note"].taken == 0, "the position is where it was"
     project.deliver("shop.note", 3, [note("u", 25, 1, "late"), note("c", 40, 1, "new life"), note("u", 15, 3, "late")])
     counts = project.land_well(spark)["note"].counts
     assert counts == Counts(read=3, applied=1, superseded=1, quarantined=1)
@@ -79,7 +79,7 @@ def test_a_replay_applies_what_can_be_applied_by_now_and_nothing_twice(
     assert project.state(spark, "note").totals == Counts(read=4, applied=3, quarantined=1)
     assert replay(spark, table).counts == Counts(read=1, quarantined=1)
     assert project.state(spark, "note").totals == Counts(read=4, applied=3, quarantined=1)
-    assert project.land_well(spark)["note"].files == 0
+    assert project.land_well(spark)["note"].taken == 0
 
 
 def test_a_position_is_set_back_without_harm_and_forward_on_purpose(
@@ -91,12 +91,12 @@ def test_a_position_is_set_back_without_harm_and_forward_on_purpose(
     project.deliver("shop.note", 2, [note("c", 30, 2, "a"), note("d", 40, 2, None, None)])
     project.land_well(spark)
     before = project.rows(spark, "note", "note_id", "title", "__position", live=False)
-    assert set_position(spark, table, to_latest=False) == 2
+    assert set_position(spark, table, to_latest=False).waiting == 2
     assert project.land_well(spark)["note"].counts == Counts(read=4, duplicate=2, superseded=2)
     assert project.rows(spark, "note", "note_id", "title", "__position", live=False) == before
     project.deliver("shop.note", 4, [note("c", 50, 3, "skipped")])
-    assert set_position(spark, table, to_latest=True) == 0
-    assert project.land_well(spark)["note"].files == 0
+    assert set_position(spark, table, to_latest=True).waiting == 0
+    assert project.land_well(spark)["note"].taken == 0
     assert project.rows(spark, "note", "note_id", "title", "__position", live=False) == before
 
 

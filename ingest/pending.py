@@ -1,0 +1,288 @@
+"""What a table has not landed yet: found by its position, read as parts of one schema, and left behind by a new one.
+
+The one place that knows which kind of source a connection is. A source lists and reads (`ingest.sources`), what is read
+is decoded (`ingest.decode`); the runner sees neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+from urllib.parse import unquote
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ingest.declaration import Table
+from ingest.decode.debezium import Part
+from ingest.decode.files import HeldBack, read_files, unreadable_avro
+from ingest.decode.records import record_parts
+from ingest.decode.registry import Registry
+from ingest.errors import InputError
+from ingest.project import FilesConnection, KafkaConnection
+from ingest.sources import kafka
+from ingest.sources.files import EventFile, FilesPosition, TopicFolder
+from ingest.sources.kafka import KafkaPosition, Partition, Range
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Events that were read and wait for the rest of their transaction: how many, and where they are.
+
+    `places`: of files, how many events of each wait; of partitions of Kafka, the offset of the first that waits.
+    """
+
+    events: int = 0
+    places: Mapping[object, int] = field(default_factory=dict)
+
+
+NONE_WAITS = Waiting()
+
+
+class Pending(Protocol):
+    """What a table's next run begins with.
+
+    Attributes
+    ----------
+    unit:
+        What the input is counted in: files or records.
+    landed, waiting:
+        How many were landed, of those that the source still has, and how many were not.
+    bytes:
+        The size of what waits; None where the source does not tell it.
+    position:
+        What the source was read up to, as text; as the last commit has it.
+    """
+
+    @property
+    def unit(self) -> str: ...
+    @property
+    def landed(self) -> int: ...
+    @property
+    def waiting(self) -> int: ...
+    @property
+    def bytes(self) -> int | None: ...
+    @property
+    def position(self) -> str: ...
+
+    def portion(self) -> Pending:
+        """As much of it as one commit lands."""
+        ...
+
+    def read(self, table: Table, *, thorough: bool = False, by_examples: bool = False) -> Read:
+        """The events of all that waits (see `ingest.decode.debezium.json_part` of `thorough` and `by_examples`).
+
+        Raises
+        ------
+        InputError
+            They cannot be read.
+        """
+        ...
+
+    def without_broken(self, table: Table) -> Read | None:
+        """The rest, where what looked whole is broken; None where nothing is. Reads every file to its end."""
+        ...
+
+    def told(self) -> str:
+        """What waits, for a message."""
+        ...
+
+    def waits(self, marked: DataFrame) -> Waiting:
+        """Which of the changes wait for others, from their column `_waits`."""
+        ...
+
+    def after(self, waiting: Waiting = NONE_WAITS) -> str:
+        """The position once all of it has been landed, but for what waits for others."""
+        ...
+
+    def beyond(self, position: str) -> Pending:
+        """What is behind a position, of what the source had when this was listed."""
+        ...
+
+
+@dataclass(frozen=True)
+class Read:
+    """Events in parts of one schema each, what they are of, and what was left out."""
+
+    parts: tuple[Part, ...]
+    of: Pending
+    held_back: tuple[HeldBack, ...] = ()
+
+
+def pending_of(spark: SparkSession, table: Table, position: str | None) -> Pending:
+    """What of a table's input lies behind a position; all of it where there is none.
+
+    Raises
+    ------
+    InputError
+        The input is not there, or does not go on from the position.
+    """
+    if isinstance(table.connection, FilesConnection):
+        root, listed = TopicFolder.of(table).listing(spark)
+        before = FilesPosition.from_text(_of_kind(table, position), root) if position else FilesPosition()
+        return PendingFiles(spark, root, tuple(listed), before, tuple(before.pending(listed)))
+    known = KafkaPosition.from_text(_of_kind(table, position)) if position else KafkaPosition()
+    partitions = kafka.partitions(spark, table)
+    return PendingRecords(
+        spark, table, tuple(partitions), known, tuple(known.pending(partitions, where=table.relation))
+    )
+
+
+def position_at(spark: SparkSession, table: Table, *, to_latest: bool) -> tuple[str, Pending]:
+    """The position before everything there is, or behind it; and what is pending then.
+
+    Raises
+    ------
+    InputError
+        The input is not there.
+    """
+    if isinstance(table.connection, FilesConnection):
+        root, listed = TopicFolder.of(table).listing(spark)
+        position = (FilesPosition().advanced(listed, listed) if to_latest else FilesPosition()).to_text(root)
+    else:
+        partitions = kafka.partitions(spark, table)
+        offsets = {(part.topic, part.number): part.end if to_latest else part.first for part in partitions}
+        position = KafkaPosition().advanced(partitions, offsets).to_text()
+    return position, pending_of(spark, table, position)
+
+
+def _of_kind(table: Table, position: str) -> str:
+    is_kafkas = position.startswith("{")
+    if is_kafkas == isinstance(table.connection, KafkaConnection):
+        return position
+    raise InputError(
+        f"the table was read from {'Kafka' if is_kafkas else 'files'}, and its connection is of type "
+        f"{table.connection.type} now",
+        where=table.relation,
+        expected="the kind of input that the table's position is of",
+        action="decide where to go on: `lake position --to earliest` or `--to latest`",
+    )
+
+
+@dataclass(frozen=True)
+class PendingFiles:
+    """Files of events that have not been landed."""
+
+    spark: SparkSession
+    root: str
+    listed: tuple[EventFile, ...]
+    before: FilesPosition
+    files: tuple[EventFile, ...]
+
+    unit = "files"
+
+    @property
+    def landed(self) -> int:
+        return len(self.before.files)
+
+    @property
+    def waiting(self) -> int:
+        return len(self.files)
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.size for file in self.files)
+
+    @property
+    def position(self) -> str:
+        return self.before.to_text(self.root)
+
+    def portion(self) -> Pending:
+        return self
+
+    def read(self, table: Table, *, thorough: bool = False, by_examples: bool = False) -> Read:
+        parts, held_back = read_files(self.spark, table, self.files, thorough=thorough, by_examples=by_examples)
+        return Read(parts, self._without(held_back), held_back)
+
+    def without_broken(self, table: Table) -> Read | None:
+        broken = unreadable_avro(self.spark, self.files)
+        if not broken:
+            return None
+        again = self._without(broken).read(table)
+        return replace(again, held_back=(*again.held_back, *broken))
+
+    def _without(self, held_back: Sequence[HeldBack]) -> PendingFiles:
+        left_out = {item.file for item in held_back}
+        return replace(self, files=tuple(file for file in self.files if file not in left_out))
+
+    def told(self) -> str:
+        shown = ", ".join(file.path for file in self.files[:3])
+        return shown if len(self.files) <= 3 else f"{shown} and {len(self.files) - 3} more"
+
+    def waits(self, marked: DataFrame) -> Waiting:
+        by_path = {unquote(file.path): file for file in self.files}
+        rows = marked.where("_waits").groupBy("_file").agg(F.count("*").alias("events")).collect()
+        places: dict[object, int] = {by_path[unquote(row["_file"])]: row["events"] for row in rows}
+        return Waiting(sum(places.values()), places)
+
+    def after(self, waiting: Waiting = NONE_WAITS) -> str:
+        partly = {file: waiting.places[file] for file in self.files if file in waiting.places}
+        return self.before.advanced(self.listed, self.files, partly).to_text(self.root)
+
+    def beyond(self, position: str) -> Pending:
+        before = FilesPosition.from_text(position, self.root)
+        return replace(self, before=before, files=tuple(before.pending(self.listed)))
+
+
+@dataclass(frozen=True)
+class PendingRecords:
+    """Records of Kafka that have not been landed."""
+
+    spark: SparkSession
+    table: Table
+    listed: tuple[Partition, ...]
+    before: KafkaPosition
+    ranges: tuple[Range, ...]
+
+    unit = "records"
+    bytes = None
+
+    @property
+    def landed(self) -> int:
+        return sum(part.end - part.first for part in self.listed) - self.waiting
+
+    @property
+    def waiting(self) -> int:
+        return sum(part.length for part in self.ranges)
+
+    @property
+    def position(self) -> str:
+        return self.before.to_text()
+
+    def portion(self) -> Pending:
+        connection = self.table.connection
+        assert isinstance(connection, KafkaConnection)
+        return replace(self, ranges=tuple(kafka.bounded(self.ranges, connection.batch_records)))
+
+    def read(self, table: Table, *, thorough: bool = False, by_examples: bool = False) -> Read:
+        if not self.ranges:
+            return Read((), self)
+        records = kafka.read(self.spark, table, self.ranges).withColumn("_file", F.col("topic"))
+        registry = Registry.of(table.connection.registry) if table.connection.registry else None
+        parts = record_parts(records, table, registry, thorough=thorough, by_examples=by_examples)
+        return Read(tuple(parts), self)
+
+    def without_broken(self, table: Table) -> Read | None:
+        return None
+
+    def told(self) -> str:
+        return ", ".join(
+            f"{part.topic}-{part.partition} from offset {part.start} to {part.end}" for part in self.ranges
+        )
+
+    def waits(self, marked: DataFrame) -> Waiting:
+        found = marked.where("_waits").groupBy("_file", "_partition")
+        rows = found.agg(F.count("*").alias("events"), F.min("_start_offset").alias("first")).collect()
+        places: dict[object, int] = {(row["_file"], row["_partition"]): row["first"] for row in rows}
+        return Waiting(sum(row["events"] for row in rows), places)
+
+    def after(self, waiting: Waiting = NONE_WAITS) -> str:
+        ends = {(part.topic, part.partition): part.end for part in self.ranges}
+        # From the first that waits on, records are read again: those that were landed are known by their positions.
+        offsets = {place: waiting.places.get(place, end) for place, end in ends.items()}
+        return self.before.advanced(self.listed, offsets).to_text()
+
+    def beyond(self, position: str) -> Pending:
+        before = KafkaPosition.from_text(position)
+        return replace(self, before=before, ranges=tuple(before.pending(self.listed, where=self.table.relation)))

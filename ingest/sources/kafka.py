@@ -1,0 +1,308 @@
+"""Change events from Kafka: which records of a table's topics have not been landed yet, and how they are read.
+
+The broker is asked through the Java client that comes with Spark's Kafka source, with the connection's settings: what
+Spark can read, can be listed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
+
+from ingest.declaration import Table
+from ingest.errors import InputError, UnavailableError
+from ingest.project import KafkaConnection
+from ingest.session import java_class
+
+_TIMEOUT_S = 20
+_clients: dict[tuple[str, str], Any] = {}
+_making_clients = threading.Lock()
+
+
+@dataclass(frozen=True, order=True)
+class Partition:
+    """A partition as the broker has it: its first offset, and the one behind its last record."""
+
+    topic: str
+    topic_id: str
+    number: int
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, order=True)
+class Range:
+    """Records of a partition, from an offset up to another that is not among them."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def length(self) -> int:
+        """How many offsets there are; a compacted topic has fewer records."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class TopicPosition:
+    """The offset to go on from in each partition of a topic, and the id that tells the topic from one made anew."""
+
+    topic_id: str
+    next: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class KafkaPosition:
+    """What a table has landed of its topics: its position in Kafka, by the topic's name."""
+
+    topics: Mapping[str, TopicPosition] = field(default_factory=dict)
+
+    def pending(self, listed: Iterable[Partition], *, where: str) -> list[Range]:
+        """The records that were not landed yet, up to the ends of the listed partitions.
+
+        Raises
+        ------
+        InputError
+            Records are gone that were not landed, or a topic is not the one that was read before: nobody but its
+            owner can say what that means.
+        """
+        ranges, lost = [], []
+        for partition in sorted(listed):
+            known = self.topics.get(partition.topic)
+            name = f"{partition.topic}, partition {partition.number}"
+            if known and known.topic_id != partition.topic_id:
+                lost.append(f"{partition.topic} was deleted and made anew")
+                continue
+            # A partition that was added later begins with its first record, which is the first there ever was.
+            start = known.next.get(partition.number, 0) if known else partition.first
+            if start < partition.first:
+                lost.append(f"{name}: {partition.first - start} records expired, from offset {start} on")
+            elif start > partition.end:
+                lost.append(f"{name} ends at offset {partition.end}, and was read up to {start}")
+            elif start < partition.end:
+                ranges.append(Range(partition.topic, partition.number, start, partition.end))
+        if lost:
+            raise InputError(
+                "; ".join(dict.fromkeys(lost)),
+                where=where,
+                expected="every record since the last one that was landed",
+                action="take a snapshot of the table (Debezium's incremental snapshot) where changes may be lost, and "
+                "decide: `lake position --to earliest` goes on with what there is, `--to latest` with what will come",
+            )
+        return ranges
+
+    def advanced(self, listed: Iterable[Partition], next_offsets: Mapping[tuple[str, int], int]) -> KafkaPosition:
+        """The position with the offsets to go on from, by topic and partition; the others stay."""
+        ids = {partition.topic: partition.topic_id for partition in listed}
+        topics = dict(self.topics)
+        for (topic, number), offset in sorted(next_offsets.items()):
+            known = topics.get(topic)
+            offsets = dict(known.next) if known and known.topic_id == ids[topic] else {}
+            topics[topic] = TopicPosition(ids[topic], {**offsets, number: offset})
+        return KafkaPosition(topics)
+
+    def to_text(self) -> str:
+        """The position as text for a commit's metadata."""
+        topics = {name: {"id": topic.topic_id, "next": topic.next} for name, topic in self.topics.items()}
+        return json.dumps({"kafka": topics}, separators=(",", ":"), sort_keys=True)
+
+    @classmethod
+    def from_text(cls, text: str) -> KafkaPosition:
+        """The position that `to_text` wrote.
+
+        Raises
+        ------
+        ValueError
+            It was not.
+        """
+        topics = json.loads(text)["kafka"] if text.startswith('{"kafka"') else None
+        if topics is None:
+            raise ValueError("no position in Kafka")
+        return cls(
+            {
+                name: TopicPosition(told["id"], {int(number): offset for number, offset in told["next"].items()})
+                for name, told in topics.items()
+            }
+        )
+
+
+def bounded(ranges: Sequence[Range], records: int) -> list[Range]:
+    """The first records of each range, as many of each as keep the whole within a number."""
+    whole = sum(part.length for part in ranges)
+    if whole <= records:
+        return list(ranges)
+    shares = [max(1, part.length * records // whole) for part in ranges]
+    return [
+        Range(part.topic, part.partition, part.start, part.start + share)
+        for part, share in zip(ranges, shares, strict=True)
+    ]
+
+
+def partitions(spark: SparkSession, table: Table) -> list[Partition]:
+    """The partitions of a table's topics, as the brokers have them now.
+
+    Ends are those of committed transactions, as a reader with `isolation.level=read_committed` sees them.
+
+    Raises
+    ------
+    InputError
+        There is no such topic, or it may not be read.
+    UnavailableError
+        The brokers do not answer.
+    """
+    connection = table.connection
+    assert isinstance(connection, KafkaConnection)
+    where = f"{table.relation}: {connection.bootstrap_servers}"
+    client = _client(spark, connection)
+    try:
+        names = _topics(client, table)
+        described = _answer(client.describeTopics(_java_list(spark, names)).allTopicNames()) if names else {}
+        found = [
+            (name, str(described[name].topicId().toString()), int(part.partition()))
+            for name in names
+            for part in described[name].partitions()
+        ]
+        firsts = _offsets(spark, client, found, "earliest")
+        ends = _offsets(spark, client, found, "latest")
+    except Py4JJavaError as error:
+        _forget(spark, connection)
+        raise _broker_error(error, table, where) from error
+    return [Partition(*place, firsts[place], ends[place]) for place in found]
+
+
+def read(spark: SparkSession, table: Table, ranges: Sequence[Range]) -> DataFrame:
+    """The records of the ranges, with the columns of Spark's Kafka source. Every record, or the read fails."""
+    connection = table.connection
+    assert isinstance(connection, KafkaConnection)
+    starts: dict[str, dict[str, int]] = {}
+    ends: dict[str, dict[str, int]] = {}
+    for part in ranges:
+        starts.setdefault(part.topic, {})[str(part.partition)] = part.start
+        ends.setdefault(part.topic, {})[str(part.partition)] = part.end
+    assigned = {topic: [int(number) for number in offsets] for topic, offsets in starts.items()}
+    settings = {f"kafka.{name}": value for name, value in connection.settings.items()}
+    return (
+        spark.read.format("kafka")
+        .options(**settings)
+        .option("assign", json.dumps(assigned))
+        .option("startingOffsets", json.dumps(starts))
+        .option("endingOffsets", json.dumps(ends))
+        .option("failOnDataLoss", "true")
+        .load()
+    )
+
+
+def _topics(client: Any, table: Table) -> list[str]:
+    """The names of a table's topics: the declared one, or those that its pattern matches and that hold rows.
+
+    The topics of transactions, heartbeats and schema changes begin like those of tables and are none
+    (Debezium's documentation of topic naming): a pattern does not catch them.
+    """
+    if table.options.topic_pattern is None:
+        return [table.options.topic]
+    pattern = re.compile(table.options.topic_pattern)
+    of_no_table = re.compile(r"(__.*|.*[.]transaction)|" + re.escape(table.transaction_topic))
+    every = sorted(str(name) for name in _answer(client.listTopics().names()))
+    return [
+        name for name in every if pattern.fullmatch(name) and not of_no_table.fullmatch(name) and name.count(".") > 0
+    ]
+
+
+def _offsets(
+    spark: SparkSession, client: Any, places: Sequence[tuple[str, str, int]], of: str
+) -> dict[tuple[str, str, int], int]:
+    wanted = java_class(spark, "java.util.HashMap")()
+    spec = getattr(java_class(spark, "org.apache.kafka.clients.admin.OffsetSpec"), of)()
+    partition_of = java_class(spark, "org.apache.kafka.common.TopicPartition")
+    keys = {place: partition_of(place[0], place[2]) for place in places}
+    for key in keys.values():
+        wanted.put(key, spec)
+    committed = java_class(spark, "org.apache.kafka.common.IsolationLevel").READ_COMMITTED
+    options = java_class(spark, "org.apache.kafka.clients.admin.ListOffsetsOptions")(committed)
+    told = _answer(client.listOffsets(wanted, options).all())
+    return {place: int(told.get(key).offset()) for place, key in keys.items()}
+
+
+def _answer(future: Any) -> Any:
+    return future.get()
+
+
+def _java_list(spark: SparkSession, items: Iterable[str]) -> Any:
+    made = java_class(spark, "java.util.ArrayList")()
+    for item in items:
+        made.add(item)
+    return made
+
+
+def _client(spark: SparkSession, connection: KafkaConnection) -> Any:
+    """The session's client of a connection: made once, it keeps its connection to the brokers."""
+    key = _client_key(spark, connection)
+    with _making_clients:
+        if key not in _clients:
+            settings = java_class(spark, "java.util.Properties")()
+            limits = {"default.api.timeout.ms": str(_TIMEOUT_S * 1000), "request.timeout.ms": str(_TIMEOUT_S * 500)}
+            for name, value in {**limits, **connection.settings}.items():
+                settings.setProperty(name, value)
+            try:
+                _clients[key] = java_class(spark, "org.apache.kafka.clients.admin.AdminClient").create(settings)
+            except Py4JJavaError as error:
+                raise InputError(
+                    f"the connection's settings are refused: {_reason(error)}",
+                    where=f"{connection.bootstrap_servers}",
+                    expected="settings of Kafka's clients",
+                    action="mend `options` of the connection in connections.yml",
+                ) from None
+        return _clients[key]
+
+
+def _forget(spark: SparkSession, connection: KafkaConnection) -> None:
+    """Ends the connection's client, which would go on trying: the next one that asks makes another."""
+    with _making_clients:
+        client = _clients.pop(_client_key(spark, connection), None)
+    if client is not None:
+        client.close(java_class(spark, "java.time.Duration").ZERO)
+
+
+def _client_key(spark: SparkSession, connection: KafkaConnection) -> tuple[str, str]:
+    return spark.sparkContext.applicationId, json.dumps(connection.settings, sort_keys=True)
+
+
+def _broker_error(error: Py4JJavaError, table: Table, where: str) -> InputError:
+    reason = _reason(error)
+    if "UnknownTopic" in reason:
+        return InputError(
+            f"there is no topic {table.options.topic}",
+            where=where,
+            expected="the topic that the connector writes the table to",
+            action="check `topic` in the declaration, and that the connector runs",
+        )
+    if "Authorization" in reason or "Authentication" in reason:
+        return InputError(
+            f"access is refused: {reason}",
+            where=where,
+            expected="rights to describe and read the topic",
+            action="check the connection's `options`, and the rights of its user",
+        )
+    return UnavailableError(
+        f"the brokers do not answer: {reason}",
+        where=where,
+        expected=f"an answer within {_TIMEOUT_S} s",
+        action="see whether they run; nothing of this batch was landed",
+    )
+
+
+def _reason(error: Py4JJavaError) -> str:
+    """Class and message of the innermost cause."""
+    cause = error.java_exception
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    return f"{cause.getClass().getSimpleName()}: {cause.getMessage()}"

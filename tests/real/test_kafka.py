@@ -1,0 +1,267 @@
+"""A source of Kafka's records, against a real broker: what is read, where it goes on, and what it refuses."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import fastavro
+import pytest
+import yaml
+from conftest import DbtProject, MakeProject, pg, table_of
+from pyspark.sql import SparkSession
+from registry_server import serve
+
+from ingest.errors import UnavailableError
+from ingest.silver import Counts
+from ingest.upkeep import set_position
+from real.conftest import PASSWORD, Broker, free_port
+
+pytestmark = [pytest.mark.real, pytest.mark.spark]
+
+COLUMNS = {"id": "int", "v": "string"}
+MakeKafka = Callable[..., DbtProject]
+
+
+@pytest.fixture
+def make_kafka(make_project: MakeProject, broker: Broker) -> MakeKafka:
+    """Makes a project of tables with columns id and v, whose topics `<name>` are in the broker."""
+
+    def make(*names: str, connection: Mapping[str, Any] | None = None, **options: Any) -> DbtProject:
+        tables = [
+            table_of(name.rpartition(".")[2], COLUMNS, ["id"], **{"connection": "kafka", "topic": name, **options})
+            for name in names
+        ]
+        project = make_project({"tables": tables})
+        settings = {"type": "kafka", "bootstrap_servers": broker.address, **(connection or {})}
+        (project.root / "connections.yml").write_text(yaml.safe_dump({"kafka": settings}), encoding="utf-8")
+        return project
+
+    return make
+
+
+def offsets(project: DbtProject, spark: SparkSession, table: str) -> dict[str, dict[str, int]]:
+    """The offsets to go on from, as the table's last commit has them, by topic."""
+    position = json.loads(project.state(spark, table).position)["kafka"]
+    return {topic: told["next"] for topic, told in position.items()}
+
+
+def confluent(schema_id: int, schema: Mapping[str, Any], event: Mapping[str, Any]) -> bytes:
+    """A value in the wire format of Confluent's registry."""
+    body = io.BytesIO()
+    fastavro.schemaless_writer(body, fastavro.parse_schema(dict(schema)), dict(event))
+    return b"\x00" + schema_id.to_bytes(4, "big") + body.getvalue()
+
+
+def test_records_are_landed_once_and_the_commit_says_up_to_where(
+    make_kafka: MakeKafka, broker: Broker, spark: SparkSession
+) -> None:
+    broker.make("shop.once", partitions=2)
+    broker.send("shop.once", pg("c", 10, id=1, v="a"), pg("u", 20, id=1, v="b"), None, "no JSON")
+    broker.send("shop.once", pg("c", 30, id=2, v="c"), partition=1)
+    project = make_kafka("shop.once")
+    assert project.land_well(spark)["once"].counts == Counts(5, applied=2, superseded=1, ignored=1, quarantined=1)
+    assert offsets(project, spark, "once") == {"shop.once": {"0": 4, "1": 1}}
+    (bad,) = project.quarantined(spark)
+    assert (bad["topic"], bad["file"], bad["partition"], bad["start_offset"]) == ("shop.once", "shop.once", 0, 3)
+    assert bytes(bad["raw"]) == b"no JSON"
+
+    again = project.land_well(spark)["once"]
+    assert (again.counts, again.taken, again.unit) == (Counts(), 0, "records")
+    broker.send("shop.once", pg("d", 40, id=2, v=None), pg("u", 20, id=1, v="b"), partition=1)
+    assert project.land_well(spark)["once"].counts == Counts(2, applied=1, duplicate=1)
+    assert project.rows(spark, "once") == [{"id": 1, "v": "b"}]
+    assert offsets(project, spark, "once") == {"shop.once": {"0": 4, "1": 3}}
+
+
+def test_values_with_a_registrys_schema_are_decoded(make_kafka: MakeKafka, broker: Broker, spark: SparkSession) -> None:
+    fields = [("id", "int"), ("v", ["null", "string"]), ("__op", "string"), ("__lsn", "long"), ("__deleted", "string")]
+    schema = {"type": "record", "name": "Value", "fields": [{"name": name, "type": kind} for name, kind in fields]}
+    row = {"__op": "c", "__deleted": "false"}
+    broker.make("shop.avro")
+    rows = ({"id": number, "v": f"v{number}", "__lsn": number, **row} for number in (1, 2))
+    broker.send("shop.avro", *(confluent(7, schema, event) for event in rows), None)
+    with serve({"7": {"schema": json.dumps(schema)}}) as registry:
+        project = make_kafka("shop.avro", connection={"registry": {"url": registry.url}})
+        assert project.land_well(spark)["avro"].counts == Counts(3, applied=2, ignored=1)
+    assert project.rows(spark, "avro") == [{"id": 1, "v": "v1"}, {"id": 2, "v": "v2"}]
+
+
+def test_a_batch_is_bounded_and_a_run_ends_with_what_there_was(
+    make_kafka: MakeKafka, broker: Broker, spark: SparkSession
+) -> None:
+    broker.make("shop.many", partitions=2)
+    for partition in (0, 1):
+        events = (pg("c", 10 + number, id=number * 2 + partition, v="x") for number in range(25))
+        broker.send("shop.many", *events, partition=partition)
+    project = make_kafka("shop.many", connection={"batch_records": 20})
+    landed = project.land_well(spark)["many"]
+    assert (landed.counts, landed.taken) == (Counts(50, applied=50), 50)
+    commits = spark.sql(f"call show_commits(table => '{project.schema}.many')").count()
+    assert commits == 3
+    assert offsets(project, spark, "many") == {"shop.many": {"0": 25, "1": 25}}
+
+
+def test_a_partition_that_was_added_is_read_from_its_first_record(
+    make_kafka: MakeKafka, broker: Broker, spark: SparkSession
+) -> None:
+    broker.make("shop.grown")
+    broker.send("shop.grown", pg("c", 10, id=1, v="a"))
+    project = make_kafka("shop.grown")
+    project.land_well(spark)
+    broker.add_partitions("shop.grown", 3)
+    broker.send("shop.grown", pg("c", 20, id=2, v="b"), partition=2)
+    assert project.land_well(spark)["grown"].counts == Counts(1, applied=1)
+    assert offsets(project, spark, "grown") == {"shop.grown": {"0": 1, "2": 1}}
+
+
+@pytest.mark.parametrize("to_latest", [False, True])
+def test_records_that_expired_before_they_were_landed_are_for_somebody_to_decide(
+    to_latest: bool, make_kafka: MakeKafka, broker: Broker, spark: SparkSession
+) -> None:
+    topic = f"shop.expired_{to_latest}".lower()
+    name = topic.rpartition(".")[2]
+    broker.make(topic)
+    broker.send(topic, *(pg("c", number, id=number, v="a") for number in range(1, 11)))
+    broker.expire(topic, 0, 4)
+    project = make_kafka(topic)
+    assert project.land_well(spark)[name].counts.read == 6, "a first landing takes what there is"
+    broker.send(topic, *(pg("u", 100 + number, id=number, v="b") for number in range(1, 11)))
+    broker.expire(topic, 0, 15)
+    error = project.land(spark)[name].error
+    assert error is not None
+    assert "partition 0: 5 records expired, from offset 10 on" in error.message
+    assert "lake position --to earliest" in error.message
+    (declared,) = project.source().tables
+    assert set_position(spark, declared, to_latest=to_latest).waiting == (0 if to_latest else 5)
+    assert project.land_well(spark)[name].counts.read == (0 if to_latest else 5)
+    broker.send(topic, pg("u", 200, id=10, v="c"))
+    assert project.land_well(spark)[name].counts == Counts(1, applied=1)
+
+
+def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
+    make_kafka: MakeKafka, broker: Broker, spark: SparkSession
+) -> None:
+    broker.make("shop.anew")
+    broker.send("shop.anew", pg("c", 10, id=1, v="a"))
+    project = make_kafka("shop.anew")
+    project.land_well(spark)
+    broker.remove("shop.anew")
+    error = project.land(spark)["anew"].error
+    assert error is not None
+    assert "there is no topic shop.anew" in error.message
+    broker.make("shop.anew")
+    broker.send("shop.anew", pg("c", 20, id=2, v="b"), pg("c", 30, id=3, v="c"))
+    error = project.land(spark)["anew"].error
+    assert error is not None
+    assert "shop.anew was deleted and made anew" in error.message
+    set_position(spark, project.source().tables[0], to_latest=False)
+    assert project.land_well(spark)["anew"].counts == Counts(2, applied=2)
+
+
+def test_a_pattern_finds_the_topics_of_rows_and_those_that_come_later(
+    make_kafka: MakeKafka, broker: Broker, spark: SparkSession
+) -> None:
+    for topic in ("shard1", "shard1.transaction", "shard1.public.item", "shard2.public.item", "__shard1.public.item"):
+        broker.make(topic)
+    broker.send("shard1.public.item", pg("c", 10, id=1, v="a"))
+    broker.send("shard2.public.item", pg("c", 5, id=2, v="b"))
+    broker.send("shard1.transaction", {"status": "BEGIN", "id": "1", "event_count": None})
+    broker.send("shard1", {"ddl": "create table", "tableChanges": []})
+    project = make_kafka("shard1.public.item", topic_pattern=r"(__)?shard.*")
+    assert project.land_well(spark)["item"].counts == Counts(2, applied=2)
+    broker.make("shard3.public.item")
+    broker.send("shard3.public.item", pg("c", 7, id=3, v="c"))
+    assert project.land_well(spark)["item"].counts == Counts(1, applied=1)
+    assert sorted(offsets(project, spark, "item")) == [f"shard{number}.public.item" for number in (1, 2, 3)]
+
+
+def test_records_of_transactions_that_were_given_up_are_not_read(
+    make_kafka: MakeKafka, broker: Broker, spark: SparkSession
+) -> None:
+    broker.make("shop.aborted")
+    broker.send("shop.aborted", pg("c", 10, id=1, v="a"))
+    broker.send_in_vain("shop.aborted", pg("c", 20, id=2, v="never"))
+    project = make_kafka("shop.aborted")
+    assert project.land_well(spark)["aborted"].counts == Counts(1, applied=1)
+    broker.send("shop.aborted", pg("c", 30, id=3, v="c"))
+    assert project.land_well(spark)["aborted"].counts == Counts(1, applied=1)
+    assert [row["id"] for row in project.rows(spark, "aborted")] == [1, 3]
+
+
+def test_transactions_of_kafkas_records_are_kept_whole(
+    make_kafka: MakeKafka, broker: Broker, spark: SparkSession
+) -> None:
+    for topic in ("bank.public.debit", "bank.public.credit", "bank.transaction"):
+        broker.make(topic)
+
+    def move(number: int) -> dict[str, Any]:
+        return {"__transaction_id": str(number), "__transaction_total_order": 1}
+
+    def ends(number: int) -> dict[str, Any]:
+        counts = [{"data_collection": f"public.{name}", "event_count": 1} for name in ("debit", "credit")]
+        return {"status": "END", "id": str(number), "event_count": 2, "data_collections": counts, "ts_ms": 1}
+
+    for number in (1, 2):
+        broker.send("bank.transaction", {"status": "BEGIN", "id": str(number), "ts_ms": 1}, ends(number))
+        broker.send("bank.public.debit", {**pg("c", 10 * number, id=number, v="-"), **move(number)})
+    broker.send("bank.public.credit", {**pg("c", 11, id=1, v="+"), **move(1), "__transaction_total_order": 2})
+    project = make_kafka("bank.public.debit", "bank.public.credit", consistent="transaction")
+    done = project.land_well(spark)
+    assert {name: (landed.counts.applied, landed.waiting) for name, landed in done.items()} == {
+        "debit": (1, 1), "credit": (1, 0),
+    }  # fmt: skip
+    assert offsets(project, spark, "debit") == {"bank.public.debit": {"0": 1}}
+    broker.send("bank.public.credit", {**pg("c", 21, id=2, v="+"), **move(2), "__transaction_total_order": 2})
+    assert {landed.counts.applied for landed in project.land_well(spark).values()} == {1}
+    assert offsets(project, spark, "debit") == {"bank.public.debit": {"0": 2}}
+
+
+def test_settings_of_kafkas_clients_are_passed_on_and_secrets_are_not_told(
+    make_kafka: MakeKafka, broker: Broker, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.make("shop.guarded")
+    broker.send("shop.guarded", pg("c", 10, id=1, v="a"))
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    options = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN",
+               "sasl.jaas.config": "{{ env_var('KAFKA_LOGIN') }}"}  # fmt: skip
+    project = make_kafka("shop.guarded", connection={"bootstrap_servers": broker.guarded, "options": options})
+    monkeypatch.setenv("KAFKA_LOGIN", f'{module} required username="lake" password="wrong-{PASSWORD}";')
+    error = project.land(spark)["guarded"].error
+    assert error is not None
+    assert "access is refused" in error.message
+    assert PASSWORD not in f"{error.message} {error!r} {error.__cause__!r} {project.source().tables[0]!r}"
+    monkeypatch.setenv("KAFKA_LOGIN", f'{module} required username="lake" password="{PASSWORD}";')
+    assert project.land_well(spark)["guarded"].counts == Counts(1, applied=1)
+
+
+def test_brokers_that_do_not_answer_may_heal(make_kafka: MakeKafka, spark: SparkSession) -> None:
+    project = make_kafka(
+        "shop.away",
+        connection={"bootstrap_servers": f"127.0.0.1:{free_port()}", "options": {"default.api.timeout.ms": "2000",
+                    "request.timeout.ms": "1000"}},
+    )  # fmt: skip
+    error = project.land(spark)["away"].error
+    assert isinstance(error, UnavailableError)
+    assert "the brokers do not answer" in error.message
+
+
+def test_a_table_that_goes_over_to_kafka_is_told_to_decide(
+    make_kafka: MakeKafka, broker: Broker, spark: SparkSession
+) -> None:
+    broker.make("shop.moved")
+    broker.send("shop.moved", pg("c", 10, id=1, v="a"), pg("u", 20, id=1, v="b"))
+    project = make_kafka("shop.moved")
+    kafka = (project.root / "connections.yml").read_text(encoding="utf-8")
+    files = yaml.safe_dump({"kafka": {"type": "files", "path": str(project.bronze)}})
+    (project.root / "connections.yml").write_text(files, encoding="utf-8")
+    project.deliver("shop.moved", 0, [pg("c", 10, id=1, v="a")])
+    project.land_well(spark)
+    (project.root / "connections.yml").write_text(kafka, encoding="utf-8")
+    error = project.land(spark)["moved"].error
+    assert error is not None
+    assert "the table was read from files, and its connection is of type kafka now" in error.message
+    set_position(spark, project.source().tables[0], to_latest=False)
+    assert project.land_well(spark)["moved"].counts == Counts(2, applied=1, superseded=1)
