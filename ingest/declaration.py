@@ -58,7 +58,7 @@ _DECIMAL = re.compile(r"(?:decimal|numeric)\((\d+),\s*(\d+)\)")
 RESERVED = re.compile(r"(__|_hoodie_).*")
 # What steps of ingest name columns of their own, beside those of the source.
 _WORKING = re.compile(
-    r"_(partition|start_offset|order|file|problem|ignored|unavailable|raw|form|outcome|events|duplicates|mixed|is_held"
+    r"_(partition|start_offset|order|file|problem|unlike|ignored|unavailable|raw|form|outcome|events|duplicates|mixed|is_held"
     r"|changed|line|event|json|corrupt|row|malformed|empty|unreadable|absent|last|lacking|old_key|log|unplaced|group|alone"
     r"|rank|repeated|task|first|before|born|length|unfilled|hash|value|kind|is_envelope|metadata"
     r"|(held|further|salt|at|new|moved|erased)(_\w*)?)",

@@ -44,6 +44,8 @@ _ROWLESS = r'"(__)?op"\s*:\s*"[dtm]"'
 
 # `_problem` of an event that is not written as the examples of its batch are: the batch has to be read exactly.
 MISREAD = "not of the form of the events before it"
+# Whether a record's value is not of the kind that those of the first records are, where that was not looked at before.
+_UNLIKE = "_unlike"
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def json_part(lines: DataFrame, table: Table, *, thorough: bool = False, by_exam
     Parameters
     ----------
     lines:
-        Columns `value` string and those of `ORIGIN`.
+        Columns `value` string and those of `ORIGIN`; `_unlike` as in `decode_rows`.
     table:
         With the columns that are known: the others are looked for, but for those that the policy leaves out.
     thorough:
@@ -331,7 +333,8 @@ def _parsed(bodies: DataFrame, struct: list[T.StructField]) -> DataFrame:
     """Adds `_event`, the text as a struct, with what could not be read as `_corrupt`."""
     schema = T.StructType([*struct, T.StructField("_corrupt", T.StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
-    return bodies.select("value", *ORIGIN, "_json", F.from_json("_json", schema, options).alias("_event"))
+    kept = [name for name in ("value", _UNLIKE, *ORIGIN, "_json") if name in bodies.columns]
+    return bodies.select(*kept, F.from_json("_json", schema, options).alias("_event"))
 
 
 def _decode_unwrapped(bodies: DataFrame, table: Table, seen: _Seen, reading: Reading) -> DataFrame:
@@ -437,7 +440,8 @@ def _typed_json(
     told = F.lit("not a JSON object")
     if seen.alike:
         malformed, told = malformed | ~_is_alike(F.col("value"), seen, table), F.lit(MISREAD)
-    problem = F.when(malformed, told).when(no_row, F.lit("the envelope has no row image"))
+    unlike = F.col(_UNLIKE) if _UNLIKE in parsed.columns else F.lit(False)
+    problem = F.when(unlike, F.lit(MISREAD)).when(malformed, told).when(no_row, F.lit("the envelope has no row image"))
     for name, reason in reading.refused.items():
         problem = problem.when(member(name).isNotNull(), F.lit(reason))
     for name in reading.required:
@@ -477,7 +481,9 @@ def decode_rows(
     Parameters
     ----------
     rows:
-        Column `event`, a struct: a Debezium envelope or an unwrapped event; and the columns of `ORIGIN`.
+        Column `event`, a struct: a Debezium envelope or an unwrapped event; and the columns of `ORIGIN`. Of records:
+        `_value`, the value as it was, null for a tombstone; and `_unlike`, where some may not be of the form of the
+        examples: true for those (`MISREAD`).
     semantic_types:
         Debezium's semantic type of a column, where the writer's schema names it (`connect.name`).
     reading:
@@ -525,12 +531,17 @@ def decode_rows(
     checks = [F.when(row_field(name).value.isNotNull(), F.lit(reason)) for name, reason in reading.refused.items()]
     has_row = ~F.coalesce(op, F.lit("")).isin("d", "t", "m")
     checks += [F.when(has_row, F.lit(_lacking(name))) for name in reading.required]
+    ignored = F.lit(is_control_schema(names) and not _wants_control(table))
+    if "_value" in rows.columns:
+        ignored = ignored | F.col("_value").isNull()
+    if _UNLIKE in rows.columns:
+        checks.insert(0, F.when(F.col(_UNLIKE), F.lit(MISREAD)))
     return _typed(
         rows,
         table,
         fields,
         raw=F.col("_value") if "_value" in rows.columns else F.to_json("event", EVENT_AS_JSON).cast("binary"),
-        ignored=F.lit(is_control_schema(names) and not _wants_control(table)),
+        ignored=ignored,
         problem=F.coalesce(*checks, F.lit(None).cast("string")) if checks else F.lit(None).cast("string"),
         form=dumps({"type": event.jsonValue(), "semantic_types": dict(semantic_types)}),
         absent={name: is_update for name in (column.name for column in table.columns)

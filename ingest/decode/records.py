@@ -35,6 +35,8 @@ RECORD_COLUMNS = T.StructType(
 )
 # `_form` of a quarantined event whose `_raw` is a record's value as it was.
 RECORD_FORM = dumps({"record": "value"})
+# So many records are taken for examples of a batch.
+_EXAMPLES = 20
 _TOMBSTONE, _JSON, _BARE, _ID, _BAD = "tombstone", "json", "bare", "id:", "!"
 
 
@@ -99,6 +101,8 @@ def _parts(
     by_examples: bool = False,
 ) -> list[Part]:
     kind = _kind(table, registry)
+    if by_examples and not table.is_masked and (alike := _part_alike(values, table, registry, kind)):
+        return [alike]
     found = values.agg(F.collect_set(kind).alias("kinds")).first()
     kinds = sorted(found["kinds"]) if found else []
     ids = [name.removeprefix(_ID) for name in kinds if name.startswith(_ID)]
@@ -123,8 +127,7 @@ def _parts(
     for schema, its_ids in by_schema.items():
         own = values.where(kind.isin([_ID + schema_id for schema_id in its_ids]))
         assert registry is not None
-        payload = F.expr(f"substring(value, {2 + registry.id_bytes})")
-        parts.append(_avro_part(own, payload, schema, f"schema id {', '.join(its_ids)}"))
+        parts.append(_avro_part(own, _payload(registry), schema, f"schema id {', '.join(its_ids)}"))
     if _BARE in kinds:
         schema, path = _declared_schema(values, table)
         parts.append(_avro_part(values.where(kind == _BARE), F.col("value"), schema, path))
@@ -136,6 +139,34 @@ def _parts(
     if aside:
         parts.append(_part_aside(values.withColumn("_kind", kind).where(F.col("_kind").isin(aside)), told))
     return parts
+
+
+def _part_alike(values: DataFrame, table: Table, registry: Registry | None, kind: Expression) -> Part | None:
+    """All records as one part, of the form that the first of them have; None where these are not of one form.
+
+    It is read in one pass: to see which forms there are takes another one. A record of another form is `MISREAD`.
+    """
+    kinds = {row[0] for row in values.select(kind).limit(_EXAMPLES).collect()} - {_TOMBSTONE}
+    if len(kinds) != 1:
+        return None
+    (only,) = kinds
+    unlike = ~kind.isin(only, _TOMBSTONE)
+    if only == _JSON:
+        lines = values.select(F.col("value").cast("string").alias("value"), unlike.alias("_unlike"), *ORIGIN)
+        return json_part(lines, table, by_examples=True)
+    if only == _BARE:
+        schema, path = _declared_schema(values, table)
+        return _avro_part(values, F.col("value"), schema, path, unlike)
+    schema_id = only.removeprefix(_ID)
+    written = registry.schemas([schema_id]).get(schema_id) if registry and only.startswith(_ID) else None
+    schema, problem = parsed(values.sparkSession, written) if written else ("", "is not there")
+    if registry is None or problem:
+        return None
+    return _avro_part(values, _payload(registry), schema, f"schema id {schema_id}", unlike)
+
+
+def _payload(registry: Registry) -> Expression:
+    return F.expr(f"substring(value, {2 + registry.id_bytes})")
 
 
 def _kind(table: Table, registry: Registry | None) -> Expression:
@@ -177,10 +208,13 @@ def _declared_schema(values: DataFrame, table: Table) -> tuple[str, str]:
     return schema, path
 
 
-def _avro_part(values: DataFrame, payload: Expression, schema: str, name: str) -> Part:
+def _avro_part(
+    values: DataFrame, payload: Expression, schema: str, name: str, unlike: Expression | None = None
+) -> Part:
     # PERMISSIVE gives a record of nulls for what does not decode.
     event = from_avro(payload, schema, {"mode": "PERMISSIVE"}).alias("event")
-    rows = values.select(event, F.col("value").alias("_value"), *ORIGIN)
+    examined = [] if unlike is None else [unlike.alias("_unlike")]
+    rows = values.select(event, F.col("value").alias("_value"), *examined, *ORIGIN)
     part = typed_part(rows, semantic_types(schema))
 
     def decode(table: Table, reading: Reading) -> DataFrame:
@@ -188,7 +222,8 @@ def _avro_part(values: DataFrame, payload: Expression, schema: str, name: str) -
         taken = [*(column.name for column in table.columns), *(column.name for column in metadata_columns(table))]
         is_nothing = reduce(lambda left, right: left & right, [F.col(f"`{column}`").isNull() for column in taken])
         told = F.concat(F.lit(f"the value does not decode with {name}, or holds none of the columns: "), "_problem")
-        problem = F.when(F.col("_problem").isNotNull() & is_nothing, told).otherwise(F.col("_problem"))
+        does_not_decode = (F.col("_problem") != debezium.MISREAD) & is_nothing
+        problem = F.when(does_not_decode, told).otherwise(F.col("_problem"))
         # What is left of a masked event is not the record's value any more.
         form = {} if table.is_masked else {"_form": F.when(F.col("_raw").isNotNull(), F.lit(RECORD_FORM))}
         return decoded.withColumns({"_problem": problem, **form})

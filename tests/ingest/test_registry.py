@@ -126,6 +126,31 @@ def test_versions_in_one_batch_with_all_that_can_be_wrong_of_a_value(
         assert (bytes(quarantined[offset]["raw"]), quarantined[offset]["partition"]) == (value, 3)
 
 
+@pytest.mark.parametrize("first", ["avro", "json", "envelope"])
+def test_values_of_another_form_behind_the_first_ones_are_read_all_the_same(
+    first: str, make_project: MakeProject, spark: SparkSession
+) -> None:
+    texts = [json.dumps(item(number, stock=number)).encode() for number in range(60)]
+    envelopes = [
+        json.dumps({"op": "c", "source": {"lsn": 100 + number, "sequence": None}, "before": None,
+                    "after": {"item_id": number, "stock": number, "note": None}}).encode()
+        for number in range(60)
+    ]  # fmt: skip
+    records = [written(OLD, item(number, stock=number), prefixed(1)) for number in range(60)]
+    forms = {"avro": records, "json": texts, "envelope": envelopes}
+    values: list[bytes | None] = [*forms.pop(first)[:40], None]
+    values += [form[number] for form, number in zip(forms.values(), (40, 41), strict=True)]
+    values += [written(NEW, item(42, stock=42, note="new"), prefixed(2)), b"\x00\x00"]
+    with serve(known({1: OLD, 2: NEW})) as registry:
+        project = make_project(items())
+        use_registry(project, registry.url)
+        deliver_records(project, values)
+        counts = project.land_well(spark)["item"].counts
+    assert counts == Counts(read=45, applied=43, ignored=1, quarantined=1)
+    assert [(row["item_id"], row["stock"]) for row in project.rows(spark, "item")] == [(n, n) for n in range(43)]
+    assert [row["reason"] for row in project.quarantined(spark)] == ["truncated: 2 bytes hold no id of a schema"]
+
+
 def test_a_registry_that_does_not_answer_lands_nothing_and_says_so(
     make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
