@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
@@ -20,14 +24,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
+from rich.live import Live
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
 from rich.table import Table as Grid
 
 from ingest import datasets, quarantine
+from ingest.continuous import Continuous, Progress
 from ingest.declaration import Source, Table, load_source, load_sources
 from ingest.erase import erase, parse_key
 from ingest.errors import DeclarationError, InputError, LakeError
+from ingest.metrics import served
 from ingest.pending import pending_of
 from ingest.plan import renames
 from ingest.project import Project
@@ -120,7 +128,7 @@ def generate(
     """Write an example database and its change events, as Debezium and a Kafka Connect sink would."""
     with (
         told_plainly(debug),
-        Progress(
+        Bars(
             TextColumn("{task.description:<24}"),
             BarColumn(),
             TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
@@ -155,17 +163,29 @@ def generate(
 def ingest(
     source: SourceName,
     tables: Tables = None,
+    continuous: Annotated[
+        bool, typer.Option("--continuous/--once", help="Go on until stopped: each table as soon as there are events.")
+    ] = False,
     workers: Annotated[int, typer.Option(min=1, help="Tables worked on at a time.")] = 4,
-    as_json: AsJson = False,
+    metrics_port: Annotated[
+        Optional[int],
+        typer.Option(min=0, max=65535, help="With --continuous: answer /metrics on this port, for Prometheus."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="JSON instead of a table; with --continuous a line for each news.")
+    ] = False,
     project_dir: ProjectDir = None,
     profiles_dir: ProfilesDir = None,
     target: Target = None,
     debug: Debug = False,
 ) -> None:
-    """Land what is new in a source, once. Exit code 0 only when every table is well."""
+    """Land what is new in a source, once or for as long as it runs. Exit code 0 only when every table is well."""
     with told_plainly(debug):
         project = Project.load(project_dir, profiles_dir, target)
         chosen = load_source(project, source).landed_together(_names(tables))
+        if continuous:
+            well = _land_continuously(project, chosen, workers=workers, metrics_port=metrics_port, as_json=as_json)
+            raise typer.Exit(0 if well else 1)
         results = land_with_progress(project, chosen, workers=workers)
     if as_json:
         print(json.dumps([_landed_json(landed) for landed in results], indent=2))
@@ -184,6 +204,57 @@ def ingest(
         raise typer.Exit(1)
 
 
+def _land_continuously(
+    project: Project, tables: Sequence[Table], *, workers: int, metrics_port: int | None, as_json: bool
+) -> bool:
+    """Lands until a signal asks to stop; whether every table is well then."""
+    err.print("starting Spark")
+    spark = open_session(project)
+    shown = threading.Lock()
+
+    def told(progress: Progress) -> None:
+        with shown:
+            if as_json:
+                print(json.dumps(progress.as_event()), flush=True)
+            elif progress.error:
+                _tell_error(progress.error.message)
+
+    run = Continuous(spark, tables, told=told, workers=workers)
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signal_number, lambda *_: run.stop())
+    with ExitStack() as stack:
+        if metrics_port is not None:
+            port = stack.enter_context(served(metrics_port, lambda: run.progress))
+            err.print(f"metrics: http://127.0.0.1:{port}/metrics")
+        working = stack.enter_context(ThreadPoolExecutor(max_workers=1)).submit(run.run)
+        view = stack.enter_context(Live(console=err, auto_refresh=False)) if not as_json and err.is_terminal else None
+        while not working.done():
+            wait([working], timeout=0.25)
+            if view:
+                view.update(_continuous_grid(tables[0].source, run.progress.values()), refresh=True)
+        working.result()
+    for progress in run.failed:
+        assert progress.error is not None
+        _tell_error(progress.error.message)
+    return not run.failed
+
+
+def _continuous_grid(title: str, every: Iterable[Progress]) -> Grid:
+    """How each table is doing, now."""
+    grid = Grid(title=title, title_justify="left")
+    grid.add_column("table")
+    for name in ("batches", *Counts.__dataclass_fields__, "last batch", "seconds", "ago"):
+        grid.add_column(name, justify="right")
+    grid.add_column("state")
+    for item in every:
+        counts = [f"{value:,}" for value in asdict(item.totals).values()]
+        last = (f"{item.last.taken:,} {item.unit}", f"{item.last.seconds:.1f}") if item.last else ("-", "-")
+        ago = f"{time.time() - item.committed_at:.0f} s" if item.committed_at else "-"
+        state = f"[red]{item.state}" if item.error else item.state
+        grid.add_row(item.table.name, f"{item.batches:,}", *counts, *last, ago, state)
+    return grid
+
+
 def land_with_progress(project: Project, tables: Sequence[Table], *, workers: int = 4) -> list[Landed]:
     """`land`, with a bar per table on standard error."""
     columns = (
@@ -192,7 +263,7 @@ def land_with_progress(project: Project, tables: Sequence[Table], *, workers: in
         TextColumn("{task.fields[stage]:<30}"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=err) as progress:
+    with Bars(*columns, console=err) as progress:
         starting = progress.add_task("Spark", total=1, stage="starting")
         spark = open_session(project)
         progress.update(starting, completed=1, stage="ready")

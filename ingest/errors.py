@@ -45,7 +45,7 @@ class InputError(LakeError):
 
 
 class UnavailableError(InputError):
-    """A server that the events come from does not answer: it may heal by itself."""
+    """What the events come from does not answer, or is not whole now: it may heal by itself."""
 
 
 class WriteError(LakeError):

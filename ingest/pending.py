@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 from urllib.parse import unquote
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -21,9 +22,13 @@ from ingest.decode.records import record_parts
 from ingest.decode.registry import Registry
 from ingest.errors import InputError
 from ingest.project import FilesConnection, KafkaConnection
+from ingest.session import first_line
 from ingest.sources import kafka
 from ingest.sources.files import EventFile, FilesPosition, TopicFolder
 from ingest.sources.kafka import KafkaPosition, Partition, Range
+
+# Offsets by topic and partition.
+Places = Mapping[tuple[str, int], int]
 
 
 @dataclass(frozen=True)
@@ -84,8 +89,8 @@ class Pending(Protocol):
         """The rest, where what looked whole is broken; None where nothing is. Reads every file to its end."""
         ...
 
-    def told(self) -> str:
-        """What waits, for a message."""
+    def unreadable(self, error: Py4JJavaError) -> InputError:
+        """What it means that Spark could not read it."""
         ...
 
     def waits(self, marked: DataFrame) -> Waiting:
@@ -94,6 +99,10 @@ class Pending(Protocol):
 
     def after(self, waiting: Waiting = NONE_WAITS) -> str:
         """The position once all of it has been landed, but for what waits for others."""
+        ...
+
+    def ends(self) -> Places:
+        """Behind which records of which partition there was nothing when this was listed; none of files."""
         ...
 
     def beyond(self, position: str) -> Pending:
@@ -206,9 +215,14 @@ class PendingFiles:
         left_out = {item.file for item in held_back}
         return replace(self, files=tuple(file for file in self.files if file not in left_out))
 
-    def told(self) -> str:
+    def unreadable(self, error: Py4JJavaError) -> InputError:
         shown = ", ".join(file.path for file in self.files[:3])
-        return shown if len(self.files) <= 3 else f"{shown} and {len(self.files) - 3} more"
+        return InputError(
+            first_line(str(error)),
+            where=shown if len(self.files) <= 3 else f"{shown} and {len(self.files) - 3} more",
+            expected="readable files of change events",
+            action="mend or remove the file that is named; nothing of this batch was landed",
+        )
 
     def waits(self, marked: DataFrame) -> Waiting:
         by_path = {unquote(file.path): file for file in self.files}
@@ -219,6 +233,9 @@ class PendingFiles:
     def after(self, waiting: Waiting = NONE_WAITS) -> str:
         partly = {file: waiting.places[file] for file in self.files if file in waiting.places}
         return self.before.advanced(self.listed, self.files, partly).to_text(self.root)
+
+    def ends(self) -> Places:
+        return {}
 
     def beyond(self, position: str) -> Pending:
         before = FilesPosition.from_text(position, self.root)
@@ -266,10 +283,10 @@ class PendingRecords:
     def without_broken(self, table: Table) -> Read | None:
         return None
 
-    def told(self) -> str:
-        return ", ".join(
-            f"{part.topic}-{part.partition} from offset {part.start} to {part.end}" for part in self.ranges
-        )
+    def unreadable(self, error: Py4JJavaError) -> InputError:
+        places = ((f"{part.topic}-{part.partition}", part.start, part.end) for part in self.ranges)
+        told = ", ".join(f"{name} from offset {start} to {end}" for name, start, end in places)
+        return kafka.read_error(error, where=f"{self.table.relation}: {told}")
 
     def waits(self, marked: DataFrame) -> Waiting:
         found = marked.where("_waits").groupBy("_file", "_partition")
@@ -282,6 +299,9 @@ class PendingRecords:
         # From the first that waits on, records are read again: those that were landed are known by their positions.
         offsets = {place: waiting.places.get(place, end) for place, end in ends.items()}
         return self.before.advanced(self.listed, offsets).to_text()
+
+    def ends(self) -> Places:
+        return {(part.topic, part.number): part.end for part in self.listed}
 
     def beyond(self, position: str) -> Pending:
         before = KafkaPosition.from_text(position)

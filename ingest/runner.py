@@ -21,9 +21,9 @@ from ingest.decode.debezium import Part
 from ingest.decode.files import HeldBack
 from ingest.decode.records import parts_again
 from ingest.decode.registry import Registry
-from ingest.errors import DeclarationError, InputError, LakeError
+from ingest.errors import DeclarationError, InputError, LakeError, UnavailableError
 from ingest.ledger import Ledger
-from ingest.pending import NONE_WAITS, Pending, Read, pending_of
+from ingest.pending import NONE_WAITS, Pending, Places, Read, pending_of
 from ingest.plan import Plan, Reading, plan
 from ingest.session import first_line
 from ingest.silver import Counts, SilverTable, State
@@ -50,6 +50,8 @@ class Landed:
         Events that were read, but wait for the rest of their transaction: they are not counted yet.
     waits_for:
         What they wait for.
+    ends:
+        Behind which records of Kafka there was nothing when the run began.
     error:
         Why the table failed, or is not whole; None where it is well.
     """
@@ -61,6 +63,7 @@ class Landed:
     seconds: float = 0.0
     waiting: int = 0
     waits_for: str = ""
+    ends: Places = field(default_factory=dict)
     error: LakeError | None = None
 
     def __add__(self, later: Landed) -> Landed:
@@ -90,10 +93,10 @@ def land(
             gate, error = _open_gate(spark, tables, pool)
             step = partial(land_table, gate=gate)
             results = [] if gate else [Landed(table, error=error) for table in tables]
-        results = results or list(pool.map(lambda table: _guarded(spark, table, told, step), tables))
+        results = results or list(pool.map(lambda table: land_safely(spark, table, told, step), tables))
     if is_consistent(tables) and not any(landed.error for landed in results):
         make_cut(spark, tables)
-    _remember_failures(spark, results)
+    remember_failures(spark, results)
     return results
 
 
@@ -102,8 +105,8 @@ def failures(schema: str) -> Ledger:
     return Ledger(schema, "_failures", key="source_table", ordering="failed_at")
 
 
-def _remember_failures(spark: SparkSession, results: Sequence[Landed]) -> None:
-    """Written only where a table has failed, or is well again: `lake status` tells it until then."""
+def remember_failures(spark: SparkSession, results: Sequence[Landed]) -> None:
+    """Keeps which tables have failed, for `lake status`. Written only where one has, or is well again."""
     schema = results[0].table.schema
     failed = {landed.table.name: landed.error.message for landed in results if landed.error}
     try:
@@ -126,11 +129,14 @@ def _remember_failures(spark: SparkSession, results: Sequence[Landed]) -> None:
 _Step = Callable[[SparkSession, Table, Progress], Landed]
 
 
-def _guarded(spark: SparkSession, table: Table, progress: Progress, step: _Step) -> Landed:
+def land_safely(
+    spark: SparkSession, table: Table, progress: Progress = lambda table, stage, detail: None, step: _Step | None = None
+) -> Landed:
+    """`land_table`, or another step, whose failure is told in its result."""
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", table.name)
     started = time.monotonic()
     try:
-        landed = step(spark, table, progress)
+        landed = (step or land_table)(spark, table, progress)
     except LakeError as error:
         landed = Landed(table, error=error)
     except (PySparkException, Py4JError) as error:
@@ -145,7 +151,7 @@ def _open_gate(
 ) -> tuple[Gate | None, LakeError | None]:
     """Which of the events that wait may be landed; or why none may, which is said of every table."""
     transactions = topic_table(tables[0])
-    landed = _guarded(spark, transactions, lambda table, stage, detail: None, land_table)
+    landed = land_safely(spark, transactions)
     if landed.error:
         return None, landed.error
     try:
@@ -230,7 +236,7 @@ def land_table(
     begun = _Begun.of(spark, table)
     if not begun.pending.waiting:
         _conform(begun)
-        return Landed(table, unit=begun.pending.unit)
+        return Landed(table, unit=begun.pending.unit, ends=begun.pending.ends())
     landed = None
     while True:
         portion = begun.pending.portion()
@@ -238,7 +244,7 @@ def land_table(
         done = _land_portion(replace(begun, pending=portion), gate)
         landed = landed + done if landed else done
         if done.error or done.waiting or portion.waiting == begun.pending.waiting:
-            return landed
+            return replace(landed, ends=begun.pending.ends())
         begun = begun.gone_on()
 
 
@@ -291,12 +297,7 @@ def _land_portion(begun: _Begun, gate: Gate | None) -> Landed:
         # Only reading a file to its end shows that a block within it is broken.
         rest = read.of.without_broken(known)
         if rest is None:
-            raise InputError(
-                first_line(str(error)),
-                where=f"{table.relation}: {read.of.told()}",
-                expected="readable change events",
-                action="mend or remove what is named; nothing of this batch was landed",
-            ) from error
+            raise read.of.unreadable(error) from error
         read = replace(rest, held_back=(*read.held_back, *rest.held_back))
         done = landed_of(read)
     return replace(done, error=_held_back(table, read.held_back)) if read.held_back else done
@@ -424,8 +425,8 @@ def decoded_again(silver: SilverTable, state: State | None, events: DataFrame) -
     return planned, _decoded(planned.table, parts, readings)
 
 
-def _held_back(table: Table, held_back: Sequence[HeldBack]) -> InputError:
-    return InputError(
+def _held_back(table: Table, held_back: Sequence[HeldBack]) -> UnavailableError:
+    return UnavailableError(
         "; ".join(f"{item.file.path} is {item.reason}" for item in held_back),
         where=table.relation,
         expected="whole Avro object files",

@@ -7,7 +7,8 @@ session write and read Hudi tables with the same configuration.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,20 @@ def _start_java(settings: Mapping[str, str]) -> None:
     shown = {
         key: value for key, value in settings.items() if key.startswith("spark.driver.") or not is_secret(key, value)
     }
-    SparkContext._ensure_initialized(conf=SparkConf().setAll(list(shown.items())))
+    with _output_told_as_error():
+        SparkContext._ensure_initialized(conf=SparkConf().setAll(list(shown.items())))
+
+
+@contextmanager
+def _output_told_as_error() -> Iterator[None]:
+    """What is started meanwhile writes its standard output to standard error: the former belongs to the command."""
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def _require_hudi() -> None:

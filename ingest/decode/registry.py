@@ -16,7 +16,7 @@ import httpx
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from ingest.errors import InputError
+from ingest.errors import InputError, UnavailableError
 from ingest.project import RegistryConnection
 from ingest.session import first_line, java_class
 
@@ -60,8 +60,10 @@ class Registry:
 
         Raises
         ------
+        UnavailableError
+            The registry cannot be reached; nothing can be said about the ids then.
         InputError
-            The registry cannot be reached, refuses, or is none; nothing can be said about the ids then.
+            It refuses, or is none.
         """
         with self._fetching, httpx.Client(auth=self._auth, timeout=_TIMEOUT) as client:
             for schema_id in ids:
@@ -124,10 +126,11 @@ class Registry:
                 told = f"cannot be reached: {error}"
             if pause is not None:
                 time.sleep(pause)
-        raise self._error(f"{told}, {len(_PAUSES) + 1} times", action="run again when the registry is well")
+        told = f"{told}, {len(_PAUSES) + 1} times"
+        raise self._error(told, action="run again when the registry is well", kind=UnavailableError)
 
-    def _error(self, found: str, *, action: str = "") -> InputError:
-        return InputError(
+    def _error(self, found: str, *, action: str = "", kind: type[InputError] = InputError) -> InputError:
+        return kind(
             f"the schema registry {found}",
             where=self._url,
             expected="Confluent's API: GET /schemas/ids/<id>",

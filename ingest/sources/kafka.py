@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ingest.declaration import Table
 from ingest.errors import InputError, UnavailableError
 from ingest.project import KafkaConnection
-from ingest.session import java_class
+from ingest.session import first_line, java_class
 
 _TIMEOUT_S = 20
 _clients: dict[tuple[str, str], Any] = {}
@@ -199,6 +200,94 @@ def read(spark: SparkSession, table: Table, ranges: Sequence[Range]) -> DataFram
         .option("failOnDataLoss", "true")
         .load()
     )
+
+
+def read_error(error: Py4JJavaError, *, where: str) -> InputError:
+    """What it means that Spark could not read records: brokers that went away may come back."""
+    reason = _reason(error)
+    # Kafka's errors that a client may try again after, and those of a lost connection.
+    if re.match(r"(Timeout|Disconnect|NotLeader\w*|LeaderNotAvailable|Network|Retriable|Connect)\w*Exception", reason):
+        return UnavailableError(
+            f"the brokers do not answer: {reason}",
+            where=where,
+            expected="every record of these",
+            action="see whether they run; nothing of this batch was landed",
+        )
+    return InputError(
+        first_line(str(error)),
+        where=where,
+        expected="readable records of change events",
+        action="mend what is named; nothing of this batch was landed",
+    )
+
+
+# Of a partition that the watch has fetched from: it stands behind what it was to wait for.
+_READ = -1
+
+
+class Watch:
+    """Waits for records of some partitions with one consumer, which the brokers answer as soon as there are any.
+
+    What it fetches is let go: it learns where there is something, the batch reads it. `wait` belongs to one thread, the
+    other methods to any.
+    """
+
+    def __init__(self, spark: SparkSession, connection: KafkaConnection) -> None:
+        self._spark = spark
+        serializer = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+        settings = java_class(spark, "java.util.Properties")()
+        # A partition that has anything answers with a batch of records, however small the limit.
+        own = {"enable.auto.commit": "false", "max.partition.fetch.bytes": "1", "fetch.max.wait.ms": "500",
+               "key.deserializer": serializer, "value.deserializer": serializer}  # fmt: skip
+        for name, value in {**connection.settings, **own}.items():
+            settings.setProperty(name, value)
+        self._consumer = java_class(spark, "org.apache.kafka.clients.consumer.KafkaConsumer")(settings)
+        self._lock = threading.Lock()
+        self._wanted: dict[tuple[str, int], int] = {}
+        self._assigned: dict[tuple[str, int], int] = {}
+
+    def listen(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        """From now on, records of these partitions from these offsets on are waited for, until some have come."""
+        with self._lock:
+            self._wanted |= offsets
+        self._consumer.wakeup()
+
+    def wait(self, seconds: float) -> set[tuple[str, int]]:
+        """The partitions that have records; they are not waited for any longer. Empty after that time, or `listen`."""
+        with self._lock:
+            if self._wanted != self._assigned:
+                self._assign()
+        found = set()
+        try:
+            if not self._assigned:
+                time.sleep(min(seconds, 0.05))
+                return set()
+            records = self._consumer.poll(java_class(self._spark, "java.time.Duration").ofMillis(int(seconds * 1000)))
+            found = {(str(place.topic()), int(place.partition())) for place in records.partitions()}
+        except Py4JJavaError as error:
+            if "WakeupException" not in _reason(error):
+                raise read_error(error, where="the watch for new records") from error
+        with self._lock:
+            for place in found:
+                self._wanted.pop(place, None)
+                self._assigned[place] = _READ
+        return found
+
+    def close(self) -> None:
+        """Ends the consumer."""
+        self._consumer.close(java_class(self._spark, "java.time.Duration").ZERO)
+
+    def _assign(self) -> None:
+        partition_of = java_class(self._spark, "org.apache.kafka.common.TopicPartition")
+        places = {place: partition_of(*place) for place in self._wanted}
+        assigned = java_class(self._spark, "java.util.ArrayList")()
+        for partition in places.values():
+            assigned.add(partition)
+        self._consumer.assign(assigned)
+        for place, partition in places.items():
+            if self._assigned.get(place) != self._wanted[place]:
+                self._consumer.seek(partition, self._wanted[place])
+        self._assigned = dict(self._wanted)
 
 
 def _topics(client: Any, table: Table) -> list[str]:

@@ -1,0 +1,285 @@
+"""Lands a source for as long as it is wanted: each table at its own pace, as soon as there is something of it.
+
+Nothing waits for a clock: one consumer per connection is answered by the brokers when a record comes, and wakes the
+table it is of. Files have no such news; their folders are listed every other second.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from ingest.declaration import Table
+from ingest.errors import LakeError, UnavailableError
+from ingest.pending import Places
+from ingest.project import KafkaConnection
+from ingest.runner import Landed, land, land_safely, remember_failures
+from ingest.silver import Counts
+from ingest.sources import kafka
+from ingest.transactions import is_consistent, topic_table
+
+log = logging.getLogger(__name__)
+
+# Folders of files are listed this often, in seconds.
+_FILES_EVERY_S = 2.0
+# A table of Kafka that nothing comes for is listed this often: partitions and topics may have been added.
+_LOOKED_FOR_MORE_EVERY_S = 30.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How a table is doing.
+
+    Attributes
+    ----------
+    state:
+        starting, waiting (for events), landing, retrying (after an error that may heal), failed, stopped.
+    batches, totals:
+        Commits of this process, and what became of their events.
+    last, unit:
+        The last batch that had events, and what its input is counted in.
+    committed_at:
+        When the last batch was visible, in seconds since 1970.
+    """
+
+    table: Table
+    state: str = "starting"
+    batches: int = 0
+    totals: Counts = field(default_factory=Counts)
+    last: Landed | None = None
+    unit: str = ""
+    committed_at: float = 0.0
+    error: LakeError | None = None
+
+    def as_event(self) -> dict[str, Any]:
+        """For a machine: one flat mapping."""
+        last = self.last or Landed(self.table)
+        return {
+            "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "source": self.table.source,
+            "table": self.table.name,
+            "state": self.state,
+            "taken": last.taken,
+            "unit": self.unit,
+            **asdict(last.counts),
+            "waiting": last.waiting,
+            "seconds": round(last.seconds, 3),
+            "batches": self.batches,
+            "error": self.error.message if self.error else None,
+        }
+
+
+Told = Callable[[Progress], None]
+
+
+class Continuous:
+    """Lands tables until it is stopped.
+
+    Parameters
+    ----------
+    told:
+        Called whenever a table goes on, from the table's thread.
+    workers:
+        How many tables land at a time.
+    """
+
+    def __init__(
+        self, spark: SparkSession, tables: Sequence[Table], *, told: Told = lambda progress: None, workers: int = 8
+    ) -> None:
+        self._spark = spark
+        # Tables whose transactions are kept whole are landed together.
+        self._groups = [tuple(tables)] if is_consistent(tables) else [(table,) for table in tables]
+        self._told = told
+        self._landing = threading.Semaphore(workers)
+        self._stopping = threading.Event()
+        self._progress = {table.name: Progress(table) for table in tables}
+        self._changing = threading.Lock()
+        self._news = _News(spark, self._stopping)
+
+    @property
+    def progress(self) -> Mapping[str, Progress]:
+        """How each table is doing, by name."""
+        with self._changing:
+            return dict(self._progress)
+
+    @property
+    def failed(self) -> list[Progress]:
+        """The tables that have stopped, or wait, for an error."""
+        return [progress for progress in self.progress.values() if progress.error]
+
+    def stop(self) -> None:
+        """Lets every table end with the batch it is at."""
+        self._stopping.set()
+        self.wake()
+
+    def wake(self) -> None:
+        """Lets every table look for what there is, news or not."""
+        self._news.wake()
+
+    def run(self) -> None:
+        """Lands until `stop` is called, or every table has failed."""
+
+        def ended(future: Future[None]) -> None:
+            if future.exception():
+                # A defect: it is raised below, once the others have ended well.
+                self.stop()
+
+        with ThreadPoolExecutor(max_workers=len(self._groups), thread_name_prefix="table") as pool:
+            futures = [pool.submit(self._go, group) for group in self._groups]
+            for future in futures:
+                future.add_done_callback(ended)
+        self._stopping.set()
+        self._news.close()
+        for future in futures:
+            future.result()
+
+    def _go(self, tables: Sequence[Table]) -> None:
+        """One table's life, or that of a source that is landed as one."""
+        pause, known = _FIRST_PAUSE_S, True
+        while not self._stopping.is_set():
+            with self._landing:
+                if self._stopping.is_set():
+                    break
+                results, ends = self._land(tables)
+            self._count(results)
+            errors = [landed.error for landed in results if landed.error]
+            if bool(errors) == known:
+                # Kept where it changes: what has failed, and what is well again.
+                remember_failures(self._spark, results)
+                known = not errors
+            if not all(isinstance(error, UnavailableError) for error in errors):
+                self._tell(tables, state="failed")
+                return
+            if errors:
+                self._tell(tables, state="retrying")
+                self._stopping.wait(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE_S)
+                continue
+            pause = _FIRST_PAUSE_S
+            self._tell(tables, state="waiting")
+            self._news.wait(tables[0], ends)
+        self._tell(tables, state="stopped")
+
+    def _land(self, tables: Sequence[Table]) -> tuple[Sequence[Landed], Places]:
+        """What came of it, and behind which records there was nothing yet."""
+        ends: dict[tuple[str, int], int] = {}
+
+        def show(name: str, stage: str, detail: str) -> None:
+            if stage == "land":
+                self._tell([table for table in tables if table.name == name], state="landing")
+
+        if is_consistent(tables):
+            if isinstance(tables[0].connection, KafkaConnection):
+                # The end of a transaction is news as well.
+                try:
+                    listed = kafka.partitions(self._spark, topic_table(tables[0]))
+                    ends = {(part.topic, part.number): part.end for part in listed}
+                except LakeError as error:
+                    log.debug("the transaction topic cannot be listed", exc_info=error)
+            results = land(self._spark, tables, workers=len(tables), progress=show)
+        else:
+            results = [land_safely(self._spark, tables[0], show)]
+        for landed in results:
+            ends |= landed.ends
+        return results, ends
+
+    def _count(self, results: Sequence[Landed]) -> None:
+        for landed in results:
+            was = self._progress[landed.table.name]
+            has_landed = landed.taken > 0
+            now = replace(
+                was,
+                unit=landed.unit or was.unit,
+                error=landed.error,
+                batches=was.batches + has_landed,
+                totals=was.totals + landed.counts,
+                last=landed if has_landed or landed.waiting else was.last,
+                committed_at=time.time() if has_landed else was.committed_at,
+            )
+            self._set(now, tells=has_landed or landed.error != was.error)
+
+    def _tell(self, tables: Sequence[Table], *, state: str) -> None:
+        for table in tables:
+            was = self._progress[table.name]
+            self._set(replace(was, state=state), tells=was.state != state)
+
+    def _set(self, now: Progress, *, tells: bool) -> None:
+        with self._changing:
+            self._progress[now.table.name] = now
+        if tells:
+            self._told(now)
+
+
+class _News:
+    """Waits for records with one consumer per connection, or for a while where a source has no news."""
+
+    def __init__(self, spark: SparkSession, stopping: threading.Event) -> None:
+        self._spark = spark
+        self._stopping = stopping
+        self._lock = threading.Lock()
+        self._watches: dict[str, kafka.Watch] = {}
+        self._threads: list[threading.Thread] = []
+        self._waiting: dict[tuple[str, str, int], threading.Event] = {}
+
+    def wait(self, table: Table, ends: Places) -> None:
+        """Until there are records behind the ends of partitions; or until it is time to look."""
+        if not isinstance(table.connection, KafkaConnection):
+            self._stopping.wait(_FILES_EVERY_S)
+            return
+        watch, here = self._watch(table.connection), threading.Event()
+        places = [(table.options.connection, topic, number) for topic, number in ends]
+        with self._lock:
+            self._waiting |= dict.fromkeys(places, here)
+        watch.listen(ends)
+        if not self._stopping.is_set():
+            here.wait(_LOOKED_FOR_MORE_EVERY_S)
+        with self._lock:
+            for place in places:
+                self._waiting.pop(place, None)
+
+    def wake(self) -> None:
+        """Ends every wait."""
+        with self._lock:
+            for event in self._waiting.values():
+                event.set()
+
+    def close(self) -> None:
+        """Ends the consumers; nothing waits any more."""
+        for thread in self._threads:
+            thread.join()
+        for watch in self._watches.values():
+            watch.close()
+
+    def _watch(self, connection: KafkaConnection) -> kafka.Watch:
+        key = str(sorted(connection.settings.items()))
+        with self._lock:
+            if key not in self._watches:
+                watch = kafka.Watch(self._spark, connection)
+                self._watches[key] = watch
+                self._threads.append(threading.Thread(target=self._watching, args=(watch,), name="watch", daemon=True))
+                self._threads[-1].start()
+            return self._watches[key]
+
+    def _watching(self, watch: kafka.Watch) -> None:
+        while not self._stopping.is_set():
+            try:
+                found = watch.wait(0.5)
+            except LakeError as error:
+                # The tables find out themselves, and say so.
+                log.debug("the watch for records failed", exc_info=error)
+                self.wake()
+                self._stopping.wait(_FIRST_PAUSE_S)
+                continue
+            with self._lock:
+                for (_, topic, number), event in self._waiting.items():
+                    if (topic, number) in found:
+                        event.set()

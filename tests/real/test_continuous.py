@@ -1,0 +1,178 @@
+"""`lake ingest --continuous`, against a real broker: what comes is landed, and what can heal is waited for."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+from conftest import REPOSITORY, DbtProject, MakeProject, pg, table_of
+from pyspark.sql import SparkSession
+
+from dev.chain import processes
+from ingest.continuous import Continuous
+from ingest.errors import UnavailableError
+from ingest.silver import Counts
+from real.conftest import Broker, GuardedKafka, free_port
+
+pytestmark = [pytest.mark.real, pytest.mark.spark]
+
+_WITHIN_S = 60
+
+
+def project_of(make_project: MakeProject, address: str, *topics: str, **options: Any) -> DbtProject:
+    """Tables of Kafka's records, each with columns id and v."""
+    columns = {"id": "int", "v": "string"}
+    tables = [
+        table_of(topic.rpartition(".")[2], columns, ["id"], **{"connection": "kafka", "topic": topic, **options})
+        for topic in topics
+    ]
+    project = make_project({"tables": tables})
+    connection = {"type": "kafka", "bootstrap_servers": address,
+                  "options": {"default.api.timeout.ms": "4000", "request.timeout.ms": "2000"}}  # fmt: skip
+    (project.root / "connections.yml").write_text(yaml.safe_dump({"kafka": connection}), encoding="utf-8")
+    return project
+
+
+def wait_until(is_so: Callable[[], object], what: str) -> float:
+    """Seconds until something is so."""
+    started = time.monotonic()
+    while not is_so():
+        assert time.monotonic() < started + _WITHIN_S, f"not within {_WITHIN_S} s: {what}"
+        time.sleep(0.02)
+    return time.monotonic() - started
+
+
+@contextmanager
+def running(spark: SparkSession, project: DbtProject) -> Iterator[Continuous]:
+    """The project's tables, landed continuously in this process for as long as the block runs."""
+    run = Continuous(spark, project.source().tables)
+    thread = threading.Thread(target=run.run)
+    thread.start()
+    try:
+        yield run
+    finally:
+        run.stop()
+        thread.join(_WITHIN_S)
+    assert not thread.is_alive()
+
+
+def test_each_table_lands_what_comes_and_a_broken_one_stops_alone(
+    make_project: MakeProject, broker: Broker, spark: SparkSession
+) -> None:
+    broker.make("live.left", partitions=2)
+    broker.make("live.right")
+    project = project_of(make_project, broker.address, "live.left", "live.right", "live.absent")
+    with running(spark, project) as run:
+
+        def has_applied(number: int) -> bool:
+            return run.progress["left"].totals.applied == number
+
+        wait_until(lambda: {item.state for item in run.progress.values()} == {"waiting", "failed"}, "listening")
+        absent = run.progress["absent"]
+        assert absent.error is not None
+        assert "there is no topic live.absent" in absent.error.message
+        for number in range(1, 4):
+            broker.send("live.left", pg("c", number * 10, id=number, v="a"), partition=number % 2)
+            wait_until(partial(has_applied, number), f"change {number}")
+        broker.send("live.right", pg("c", 10, id=1, v="b"))
+        wait_until(lambda: run.progress["right"].totals.applied == 1, "the other table's change")
+        broker.add_partitions("live.left", 3)
+        assert run.progress["left"].batches == 3
+    assert {name: item.state for name, item in run.progress.items()} == {
+        "left": "stopped", "right": "stopped", "absent": "failed",
+    }  # fmt: skip
+    assert [row["id"] for row in project.rows(spark, "left")] == [1, 2, 3]
+    assert project.rows(spark, "right") == [{"id": 1, "v": "b"}]
+
+
+def test_transactions_are_landed_as_their_last_event_comes(
+    make_project: MakeProject, broker: Broker, spark: SparkSession
+) -> None:
+    for topic in ("till.public.debit", "till.public.credit", "till.transaction"):
+        broker.make(topic)
+    project = project_of(
+        make_project, broker.address, "till.public.debit", "till.public.credit", consistent="transaction"
+    )
+    counts = [{"data_collection": f"public.{name}", "event_count": 1} for name in ("debit", "credit")]
+    with running(spark, project) as run:
+        wait_until(lambda: {item.state for item in run.progress.values()} == {"waiting"}, "listening")
+        for order, name in enumerate(("debit", "credit"), start=1):
+            moved = {"__transaction_id": "1", "__transaction_total_order": order}
+            broker.send(f"till.public.{name}", {**pg("c", 10, id=1, v=name), **moved})
+        wait_until(lambda: run.progress["credit"].last is not None, "the events wait")
+        assert run.progress["debit"].totals.applied == run.progress["credit"].totals.applied == 0
+        ended = {"status": "END", "id": "1", "event_count": 2, "data_collections": counts, "ts_ms": 1}
+        broker.send("till.transaction", {"status": "BEGIN", "id": "1", "ts_ms": 1}, ended)
+        wait_until(lambda: all(item.totals.applied == 1 for item in run.progress.values()), "the transaction's end")
+
+
+def test_a_broker_that_goes_away_and_comes_back_is_waited_for(make_project: MakeProject, spark: SparkSession) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="lake-real-"))
+    kafka = GuardedKafka(folder, free_port(), free_port(), free_port())
+    broker = Broker(spark, kafka)
+    try:
+        processes.start(kafka)
+        broker.make("away.item")
+        broker.send("away.item", pg("c", 10, id=1, v="a"))
+        project = project_of(make_project, broker.address, "away.item")
+        with running(spark, project) as run:
+            wait_until(lambda: run.progress["item"].totals.applied == 1, "the first change")
+            processes.stop(kafka)
+            run.wake()
+            wait_until(lambda: run.progress["item"].state == "retrying", "the error")
+            assert isinstance(run.progress["item"].error, UnavailableError)
+            processes.start(kafka)
+            broker.send("away.item", pg("u", 20, id=1, v="b"))
+            wait_until(lambda: run.progress["item"].totals.applied == 2, "the second change")
+            assert run.failed == []
+        assert project.rows(spark, "item") == [{"id": 1, "v": "b"}]
+    finally:
+        processes.stop(kafka)
+        shutil.rmtree(folder)
+
+
+def test_the_command_ends_well_at_a_signal_and_tells_machines_how_it_was(
+    make_project: MakeProject, broker: Broker, tmp_path: Path, spark: SparkSession
+) -> None:
+    broker.make("told.item")
+    broker.send("told.item", pg("c", 10, id=1, v="a"), "no JSON")
+    project, port = project_of(make_project, broker.address, "told.item"), free_port()
+    command = [sys.executable, "-m", "ingest", "ingest", "shop", "--continuous", "--json", "--metrics-port", str(port)]
+    environment = {**os.environ, "LAKE_HOME": str(tmp_path / "lake"), "PYTHONPATH": str(REPOSITORY)}
+    with subprocess.Popen(
+        [*command, "--project-dir", str(project.root)], stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None
+        events = (json.loads(line) for line in process.stdout)
+        first = next(event for event in events if event["batches"] == 1)
+        metrics = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=10).text
+        broker.send("told.item", pg("u", 20, id=1, v="b"))
+        second = next(event for event in events if event["batches"] == 2)
+        process.send_signal(signal.SIGTERM)
+        last = list(events)[-1]
+        assert process.wait(_WITHIN_S) == 0
+    assert (first["table"], first["applied"], first["quarantined"], first["unit"]) == ("item", 1, 1, "records")
+    assert (second["taken"], second["applied"], second["error"]) == (1, 1, None)
+    assert last["state"] == "stopped"
+    labels = 'source="shop",table="item"'
+    assert f'lake_events_total{{{labels},outcome="quarantined"}} 1' in metrics.splitlines()
+    assert f"lake_batches_total{{{labels}}} 1" in metrics.splitlines()
+    assert f"lake_table_up{{{labels}}} 1" in metrics.splitlines()
+    silver = tmp_path / "lake" / "warehouse" / f"{project.schema}.db" / "item"
+    assert [(row["id"], row["v"]) for row in spark.read.format("hudi").load(str(silver)).collect()] == [(1, "b")]
+    assert Counts(**{name: first[name] for name in Counts.__dataclass_fields__}).read == 2
