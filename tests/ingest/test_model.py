@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -635,11 +636,12 @@ def test_a_delivery_that_once_differed(delivery: str, differing: dict[str, list[
 
 
 @pytest.mark.long
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(2 * 3600)
 def test_many_more_histories(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Prints how many cases an hour are played."""
+    """As many as there is time for: LAKE_HISTORIES_MINUTES, by default 45. Prints how many cases an hour are played."""
     started, cases = time.monotonic(), 0
-    for seed in range(100, 140):
+    ends = started + 60 * float(os.environ.get("LAKE_HISTORIES_MINUTES", "45"))
+    for seed in takewhile(lambda _: time.monotonic() < ends, count(100)):
         cases += run(spark, tmp_path / str(seed), seed, cases=150, batches=random.Random(seed).randint(2, 12))  # noqa: S311
     hours = (time.monotonic() - started) / 3600
     with capsys.disabled():
