@@ -172,12 +172,15 @@ class Renderer:
             ) from None
 
     def _env_var(self, name: str, default: str | None = None) -> str:
-        value = os.environ.get(name, default)
+        value = os.environ.get(name)
         if value is None:
-            raise TemplateError(f"environment variable {name} is not set and has no default")
-        if name in os.environ:
+            value = _secret_of_file(name)
+        if value is not None:
             self._from_environment.add(value)
-        return value
+            return value
+        if default is None:
+            raise TemplateError(f"environment variable {name} is not set and has no default")
+        return default
 
     def _var(self, name: str, default: Any = None) -> Any:
         value = self._variables.get(name, default)
@@ -301,6 +304,27 @@ def read_yaml(path: Path) -> Yaml:
             f"holds a {type(content).__name__}", where=str(path), expected="a mapping of keys at the top level"
         )
     return cast(Yaml, content)
+
+
+def _secret_of_file(name: str) -> str | None:
+    """What the folder LAKE_SECRETS has under a name: a file a secret, as orchestrators and agents of vaults mount them.
+
+    Raises
+    ------
+    DeclarationError
+        The file is there and cannot be read.
+    """
+    folder = os.environ.get("LAKE_SECRETS")
+    if not folder or not re.fullmatch(r"\w+", name):
+        return None
+    file = Path(folder).expanduser() / name
+    try:
+        return file.read_text(encoding="utf-8").rstrip("\n") if file.is_file() else None
+    except (OSError, UnicodeDecodeError) as error:
+        # Without its cause, whose text may hold what the file has.
+        raise DeclarationError(
+            f"cannot be read: {type(error).__name__}", where=str(file), expected="a text file that this user may read"
+        ) from None
 
 
 def _find_project(project_dir: Path | None) -> Path:
