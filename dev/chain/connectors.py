@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -93,8 +94,15 @@ def _failure(connect: Connect, connector: Connector) -> str | None:
 
 
 def _ask(connect: Connect, method: str, path: str, body: object = None, *, missing: bool = False) -> Any:
-    """Connect's answer; None where it has nothing to say, or where `missing` is allowed and nothing is there."""
+    """Connect's answer; None where it has nothing to say, or where `missing` is allowed and nothing is there.
+
+    A worker that takes its connectors over says that a rebalance is expected, and is asked again.
+    """
+    deadline = time.monotonic() + _TIMEOUT_S
     answer = httpx.request(method, connect.address + path, json=body, timeout=_TIMEOUT_S)
+    while answer.status_code in (409, 500) and "rebalance" in answer.text and time.monotonic() < deadline:
+        time.sleep(0.2)
+        answer = httpx.request(method, connect.address + path, json=body, timeout=_TIMEOUT_S)
     if missing and answer.status_code == 404:
         return None
     if answer.is_error:

@@ -2,119 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import signal
 import socket
 import stat
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import islice
-from math import inf
 from pathlib import Path
-from typing import Any
 
 import httpx
 import psutil
 import pytest
-from conftest import REPOSITORY
 
-from dev.chain.databases import Databases, system_of
-from dev.chain.processes import running
-from dev.chain.servers import Chain
-from dev.chain.settings import HOST, PORTS, Settings, read_passwords
-from dev.chain.topics import Topics
+from dev.chain.databases import system_of
+from dev.chain.settings import HOST, PORTS, read_passwords
 from ingest.datasets import tickit
 from ingest.datasets.debezium import topic_of
 from ingest.datasets.model import replay
 from ingest.datasets.tickit_history import history
 from ingest.decode.columns import POSITION_COLUMNS
-from real.conftest import free_port
+from real.live import ROW_CHANGES, SCALE, SEED, Live, free_port, wait_until
 
 pytestmark = pytest.mark.real
-
-SCALE, SEED, ROW_CHANGES = 0.002, 7, 2_000
-_WITHIN_S = 90
-
-
-@dataclass(frozen=True)
-class Live:
-    """A chain of the tests' own."""
-
-    environment: dict[str, str]
-    chain: Chain
-
-    def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """One of the chain's commands, as `make` runs it."""
-        command = [sys.executable, "-m", "dev.chain", *arguments]
-        variables = {**os.environ, **self.environment, **environment}
-        return subprocess.run(
-            command, cwd=REPOSITORY, capture_output=True, text=True, check=False, env=variables, timeout=600
-        )
-
-    def well(self, *arguments: str) -> str:
-        """What a command says that must succeed."""
-        done = self.run(*arguments)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    @cached_property
-    def topics(self) -> Topics:
-        return Topics(self.chain.kafka, self.chain.registry)
-
-    @property
-    def databases(self) -> Databases:
-        return Databases(self.chain.settings, self.chain.postgresql, self.chain.mariadb)
-
-    def processes(self) -> dict[str, psutil.Process | None]:
-        """The process of each server."""
-        return {server.name: running(server) for server in self.chain.servers}
-
-    def events(self, prefix: str, expected: Mapping[str, int]) -> dict[str, list[Any]]:
-        """The decoded values of the tables' topics, by the table's name, once each topic has so many records."""
-        ends: dict[str, int] = {}
-
-        def are_there() -> bool:
-            ends.update(self.topics.ends())
-            return all(ends.get(f"{prefix}.{table}", -inf) >= records for table, records in expected.items())
-
-        wait_until(are_there, f"{expected} records")
-        values: dict[str, list[Any]] = {table: [] for table in expected}
-        with self.topics.reading(f"{prefix}[.](ems|crm|ecomm)[.].*") as coming:
-            for record in islice(coming, sum(ends[f"{prefix}.{table}"] for table in expected)):
-                value = self.topics.decode(record.value)
-                source = value.get("source") or {name.removeprefix("__"): value[name] for name in value}
-                values[f"{source.get('schema') or source['db']}.{source['table']}"].append(value)
-        return values
-
-
-def wait_until(is_so: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + _WITHIN_S
-    while not is_so():
-        assert time.monotonic() < deadline, f"not within {_WITHIN_S} s: {what}"
-
-
-@pytest.fixture(scope="module")
-def live() -> Iterator[Live]:
-    """The chain, up and filled, with both sets of connectors; in a folder that no other account may enter."""
-    home = Path(tempfile.mkdtemp(prefix="lake-chain-"))
-    ports = {name: free_port() for name in PORTS}
-    environment = {"LAKE_HOME": str(home), **{name: str(port) for name, port in ports.items()}}
-    mine = Live(environment, Chain.of(Settings(home / "servers", ports)))
-    try:
-        size = ("--scale", str(SCALE), "--seed", str(SEED), "--row-changes", str(ROW_CHANGES))
-        told = mine.well("up", "--with-json", *size)
-        for server in mine.chain.servers:
-            assert server.address in told
-        yield mine
-    finally:
-        mine.run("down")
-        shutil.rmtree(home)
 
 
 def test_every_server_listens_on_loopback_alone(live: Live) -> None:

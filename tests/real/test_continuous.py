@@ -10,8 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -27,7 +26,8 @@ from dev.chain import processes
 from ingest.continuous import Continuous
 from ingest.errors import UnavailableError
 from ingest.silver import Counts
-from real.conftest import Broker, GuardedKafka, free_port
+from real.broker import Broker, GuardedKafka
+from real.live import free_port, wait_until
 
 pytestmark = [pytest.mark.real, pytest.mark.spark]
 
@@ -46,15 +46,6 @@ def project_of(make_project: MakeProject, address: str, *topics: str, **options:
                   "options": {"default.api.timeout.ms": "4000", "request.timeout.ms": "2000"}}  # fmt: skip
     (project.root / "connections.yml").write_text(yaml.safe_dump({"kafka": connection}), encoding="utf-8")
     return project
-
-
-def wait_until(is_so: Callable[[], object], what: str) -> float:
-    """Seconds until something is so."""
-    started = time.monotonic()
-    while not is_so():
-        assert time.monotonic() < started + _WITHIN_S, f"not within {_WITHIN_S} s: {what}"
-        time.sleep(0.02)
-    return time.monotonic() - started
 
 
 @contextmanager

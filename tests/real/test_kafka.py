@@ -17,7 +17,8 @@ from registry_server import serve
 from ingest.errors import UnavailableError
 from ingest.silver import Counts
 from ingest.upkeep import set_position
-from real.conftest import PASSWORD, Broker, free_port
+from real.broker import PASSWORD, Broker
+from real.live import free_port
 
 pytestmark = [pytest.mark.real, pytest.mark.spark]
 

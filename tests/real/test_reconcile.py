@@ -18,7 +18,8 @@ from ingest import databases as module
 from ingest.datasets import generate
 from ingest.declaration import Table
 from ingest.reconcile import Reconciled, reconcile
-from real.conftest import PASSWORD, Server
+from real.broker import PASSWORD
+from real.conftest import Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.real]
 

@@ -1,0 +1,240 @@
+"""The worked example on the real chain: what happens in the databases stands in silver, whatever is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import REPOSITORY, MakeProject, table_of
+from pyspark.sql import SparkSession
+
+from dev.chain import processes
+from dev.chain.processes import running
+from ingest.continuous import Continuous
+from ingest.declaration import Source, load_source
+from ingest.project import Project
+from ingest.reconcile import reconcile
+from real.live import Live, wait_until
+
+pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.timeout(1800)]
+
+LONG = "x" * 20_000
+
+
+@dataclass
+class Example:
+    """The chain, TICKIT's declaration on it, and the session that lands it."""
+
+    live: Live
+    spark: SparkSession
+    source: Source
+
+    def mariadb(self, script: str) -> None:
+        """Runs SQL in the database of sales."""
+        server = self.live.chain.mariadb
+        processes.run(server.client("ecomm"), where=server.folder, text=script, **server.client_environment())
+
+    def postgresql(self, script: str) -> None:
+        """Runs SQL in the database of events and users."""
+        server = self.live.chain.postgresql
+        processes.run(server.client("tickit"), where=server.folder, text=script, **server.client_environment())
+
+    @contextmanager
+    def ingest(self) -> Iterator[Continuous]:
+        """Every table, landed continuously for as long as the block runs."""
+        run = Continuous(self.spark, self.source.tables)
+        thread = threading.Thread(target=run.run)
+        thread.start()
+        try:
+            yield run
+        finally:
+            run.stop()
+            thread.join(120)
+        assert run.failed == []
+
+    def row(self, table: str, key: int) -> dict[str, Any] | None:
+        """A row of silver, tombstones included."""
+        declared = self.source.choose([table])[0]
+        if not self.spark.catalog.tableExists(declared.relation):
+            return None
+        found = self.spark.table(declared.relation).where(f"{declared.key[0]} = {key}").collect()
+        return found[0].asDict() if found else None
+
+    def require_equal(self, *but: str) -> None:
+        """No difference between silver and the databases, once what is on its way has come."""
+
+        def differing() -> list[str]:
+            compared = [reconcile(self.spark, table) for table in self.source.tables if table.name not in but]
+            assert not any(result.error for result in compared), [result.error for result in compared]
+            return [result.table.name for result in compared if not result.equal]
+
+        wait_until(lambda: not differing(), "silver equals the databases")
+
+
+@dataclass
+class Lake:
+    """A lake of its own, as a user works with it: by commands."""
+
+    environment: dict[str, str]
+    _news: queue.Queue[dict[str, Any]] = field(default_factory=queue.Queue)
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """A command of `lake`, to its end."""
+        return subprocess.run(self._command(*arguments), capture_output=True, text=True, check=False, cwd=REPOSITORY,
+                              env={**os.environ, **self.environment}, timeout=300)  # fmt: skip
+
+    @contextmanager
+    def ingesting(self, until_landed: Sequence[str] = ()) -> Iterator[subprocess.Popen[str]]:
+        """`lake ingest tickit --continuous`; the block runs once it has landed something of these tables, or begun."""
+        command = self._command("ingest", "tickit", "--continuous", "--json")
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY,
+                              env={**os.environ, **self.environment}) as process:  # fmt: skip
+            assert process.stdout is not None
+            self._news = queue.Queue()
+            reader = threading.Thread(target=self._read, args=(process.stdout, self._news), daemon=True)
+            reader.start()
+            try:
+                if until_landed:
+                    self.wait_for(*until_landed)
+                else:
+                    self._news.get(timeout=120)
+                yield process
+            finally:
+                process.kill()
+                process.wait()
+                reader.join()
+
+    def wait_for(self, *tables: str) -> None:
+        """Until there is news that something of each table was landed."""
+        missing, deadline = set(tables), time.monotonic() + 180
+        while missing:
+            news = self._news.get(timeout=max(0.1, deadline - time.monotonic()))
+            missing -= {news["table"]} if news["taken"] and news["batches"] else set()
+
+    @staticmethod
+    def _read(lines: Iterable[str], news: queue.Queue[dict[str, Any]]) -> None:
+        for line in lines:
+            news.put(json.loads(line))
+
+    @staticmethod
+    def _command(*arguments: str) -> list[str]:
+        return [sys.executable, "-m", "ingest", *arguments]
+
+
+@pytest.fixture(scope="module")
+def example(live: Live, spark: SparkSession) -> Iterator[Example]:
+    settings = {**live.environment, **live.chain.settings.passwords, "TICKIT_CONNECTION": "tickit_kafka"}
+    with pytest.MonkeyPatch.context() as patch:
+        lake_home = os.environ["LAKE_HOME"]
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        patch.setenv("LAKE_HOME", lake_home)
+        yield Example(live, spark, load_source(Project.load(REPOSITORY), "tickit"))
+
+
+def is_live(row: dict[str, Any] | None) -> bool:
+    return row is not None and row["__deleted"] == "false"
+
+
+def test_what_happens_in_the_databases_stands_in_silver(example: Example) -> None:
+    with example.ingest() as run:
+        wait_until(lambda: all(is_live(example.row(*key)) for key in (("sale", 200), ("user", 1))), "the snapshot")
+        example.mariadb(
+            "update sale set buyerid = 11694, qtysold = 3, pricepaid = 600.00, commission = 90.00 where salesid = 200;"
+            "delete from sale where salesid = 201; update sale set salesid = 900201 where salesid = 202;"
+        )
+        wait_until(lambda: is_live(example.row("sale", 900201)), "the changed key")
+        sold = example.row("sale", 200)
+        assert sold is not None
+        assert [str(sold[name]) for name in ("buyerid", "qtysold", "pricepaid", "commission")] == [
+            "11694", "3", "600.00", "90.00",
+        ]  # fmt: skip
+        for gone in (201, 202):
+            row = example.row("sale", gone)
+            assert row is not None
+            assert (row["__op"], row["__deleted"]) == ("d", "true")
+
+        # A column that was added, with a value too long to be logged again.
+        example.postgresql(
+            "alter table ems.event add column notes text; alter table ems.event alter notes set storage external;"
+            f"update ems.event set notes = '{LONG}' where eventid = 1;"
+        )
+        wait_until(lambda: (example.row("event", 1) or {}).get("notes") == LONG, "the new column")
+        example.postgresql("update ems.event set eventname = 'renamed' where eventid = 1;")
+        wait_until(lambda: (example.row("event", 1) or {})["eventname"] == "renamed", "the later change")
+        assert (example.row("event", 1) or {})["notes"] == LONG
+        assert run.progress["event"].totals.quarantined == 0
+    example.require_equal()
+
+
+def test_killed_servers_and_a_killed_ingest_lose_and_double_nothing(example: Example, tmp_path: Path) -> None:
+    live = example.live
+    lake = Lake({"LAKE_HOME": str(tmp_path / "lake")})
+    with lake.ingesting() as process:
+        process.send_signal(signal.SIGKILL)
+    live.well("changes", "--count", "50")
+    with lake.ingesting(until_landed=("sale", "listing", "event", "user")) as process:
+        worker = running(live.chain.connect)
+        assert worker is not None
+        worker.send_signal(signal.SIGKILL)
+        live.well("changes", "--count", "50")
+        live.well("up", "--with-json")
+        example.mariadb("update sale set qtysold = 5 where salesid = 203;")
+        lake.wait_for("sale")
+        process.send_signal(signal.SIGKILL)
+    live.well("changes", "--count", "50")
+    with lake.ingesting(until_landed=("sale",)) as process:
+        broker = running(live.chain.kafka)
+        assert broker is not None
+        broker.send_signal(signal.SIGKILL)
+        live.well("up", "--with-json")
+        live.well("changes", "--count", "50")
+        example.mariadb("update sale set qtysold = 6 where salesid = 203;")
+        lake.wait_for("sale")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(120) == 0
+    # What is still on its way from the databases comes within a few runs.
+    for _ in range(5):
+        assert lake.run("ingest", "tickit").returncode == 0
+        compared = json.loads(lake.run("reconcile", "tickit", "--json").stdout)
+        assert not any(table["error"] for table in compared), compared
+        if all(table["state"] == "equal" for table in compared):
+            break
+    assert {table["table"]: table["counts"] for table in compared if table["state"] != "equal"} == {}
+
+
+def test_a_truncate_is_told_by_envelopes_and_found_missing_where_it_was_dropped(
+    example: Example, make_project: MakeProject
+) -> None:
+    """Debezium's unwrap transform drops truncates: the set of connectors with envelopes tells them."""
+    columns = {"catid": "int", "catgroup": "string", "catname": "string", "catdesc": "string"}
+    options = {"connection": "chain", "topic": "tickit_json.ems.category"}
+    project = make_project({"tables": [table_of("category", columns, ["catid"], **options)]})
+    connection = {"type": "kafka", "bootstrap_servers": example.live.chain.kafka.address}
+    (Path(project.root) / "connections.yml").write_text(yaml.safe_dump({"chain": connection}), encoding="utf-8")
+    project.land_well(example.spark)
+    assert project.rows(example.spark, "category")
+    example.postgresql("truncate ems.category;")
+
+    def is_empty() -> bool:
+        project.land_well(example.spark)
+        return not project.rows(example.spark, "category")
+
+    wait_until(is_empty, "the truncate")
+    (unwrapped,) = example.source.choose(["category"])
+    found = reconcile(example.spark, unwrapped)
+    assert not found.equal
+    assert found.counts["extra"] == found.silver_rows > 0
