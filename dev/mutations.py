@@ -242,6 +242,20 @@ MUTATIONS = (
         (MENDED,),
     ),
     Mutation(
+        "records of another form are taken for those of the first ones",
+        "ingest/decode/records.py",
+        "unlike = ~kind.isin(only, _TOMBSTONE)",
+        "unlike = F.lit(False)",
+        ("tests/ingest/test_registry.py::test_values_of_another_form_behind_the_first_ones_are_read_all_the_same",),
+    ),
+    Mutation(
+        "what waits in the quarantine is counted again",
+        "ingest/batch.py",
+        'return counts.moved(again, "quarantined", "duplicate")',
+        "return counts",
+        (MENDED,),
+    ),
+    Mutation(
         "every transaction may pass",
         "ingest/transactions.py",
         'whole = ended if blocked_at is None else ended.where(F.col("place") < blocked_at)',

@@ -190,7 +190,10 @@ def read(spark: SparkSession, table: Table, ranges: Sequence[Range]) -> DataFram
         starts.setdefault(part.topic, {})[str(part.partition)] = part.start
         ends.setdefault(part.topic, {})[str(part.partition)] = part.end
     assigned = {topic: [int(number) for number in offsets] for topic, offsets in starts.items()}
-    settings = {f"kafka.{name}": value for name, value in connection.settings.items()}
+    # Spark's consumer asks once more behind the last record, and there is nothing to wait for: 0.63 s of each read with
+    # Kafka's default of 500 ms, 0.12 s with this.
+    given = {"fetch.max.wait.ms": "10", **connection.settings}
+    settings = {f"kafka.{name}": value for name, value in given.items()}
     return (
         spark.read.format("kafka")
         .options(**settings)
