@@ -146,8 +146,8 @@ MUTATIONS = (
     Mutation(
         "bad events not written to the quarantine",
         "ingest/batch.py",
-        "        quarantine.put(silver.spark, silver.table, lines)\n",
-        "        pass\n",
+        "    quarantine.put(silver.spark, silver.table, lines)\n",
+        "",
         (f"{BAD}::test_every_bad_line_is_quarantined_with_reason_place_and_bytes",),
     ),
     Mutation(

@@ -144,7 +144,7 @@ class Continuous:
 
     def _go(self, tables: Sequence[Table]) -> None:
         """One table's life, or that of a source that is landed as one."""
-        pause, known = _FIRST_PAUSE_S, True
+        pause, was_well = _FIRST_PAUSE_S, None
         while not self._stopping.is_set():
             with self._landing:
                 if self._stopping.is_set():
@@ -152,10 +152,10 @@ class Continuous:
                 results, ends = self._land(tables)
             self._count(results)
             errors = [landed.error for landed in results if landed.error]
-            if bool(errors) == known:
+            if was_well is not (not errors):
                 # Kept where it changes: what has failed, and what is well again.
                 remember_failures(self._spark, results)
-                known = not errors
+                was_well = not errors
             if not all(isinstance(error, UnavailableError) for error in errors):
                 self._tell(tables, state="failed")
                 return

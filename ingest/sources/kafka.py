@@ -294,19 +294,20 @@ class Watch:
 
 
 def _topics(client: Any, table: Table) -> list[str]:
-    """The names of a table's topics: the declared one, or those that its pattern matches and that hold rows.
+    """The names of a table's topics: the declared one, and those that its pattern matches and that hold rows.
 
-    The topics of transactions, heartbeats and schema changes begin like those of tables and are none
-    (Debezium's documentation of topic naming): a pattern does not catch them.
+    Topics of schema changes (`<prefix>`), transactions (`<prefix>.transaction`) and heartbeats begin like those of
+    tables, `<prefix>.<schema>.<table>`, and are none (Debezium's documentation of topic naming).
     """
     if table.options.topic_pattern is None:
         return [table.options.topic]
     pattern = re.compile(table.options.topic_pattern)
-    of_no_table = re.compile(r"(__.*|.*[.]transaction)|" + re.escape(table.transaction_topic))
-    every = sorted(str(name) for name in _answer(client.listTopics().names()))
-    return [
-        name for name in every if pattern.fullmatch(name) and not of_no_table.fullmatch(name) and name.count(".") > 0
-    ]
+
+    def is_of_rows(name: str) -> bool:
+        return name.count(".") >= 2 and not name.startswith("__") and name != table.transaction_topic
+
+    matching = {name for name in map(str, _answer(client.listTopics().names())) if pattern.fullmatch(name)}
+    return sorted({table.options.topic, *filter(is_of_rows, matching)})
 
 
 def _offsets(

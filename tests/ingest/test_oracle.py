@@ -53,7 +53,8 @@ def make_tickit(make_project: MakeProject) -> MakeTickit:
             ingest = entry.setdefault("config", {}).setdefault("meta", {}).setdefault("ingest", {})
             ingest["table_type"] = TABLE_TYPES[(number + TABLE_TYPES.index(first_type)) % 2]
         project = make_project(source, name="tickit")
-        connections = {"tickit_cdc": {"type": "files", "path": str(project.bronze)}}
+        connections = yaml.safe_load((REPOSITORY / "profiles" / "connections.yml").read_text(encoding="utf-8"))
+        connections["tickit_cdc"]["path"] = str(project.bronze)
         (project.root / "connections.yml").write_text(yaml.safe_dump(connections), encoding="utf-8")
         return project
 

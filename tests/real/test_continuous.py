@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 from dev.chain import processes
 from ingest.continuous import Continuous
 from ingest.errors import UnavailableError
+from ingest.runner import failures
 from ingest.silver import Counts
 from real.broker import Broker, GuardedKafka
 from real.live import free_port, wait_until
@@ -62,6 +63,12 @@ def running(spark: SparkSession, project: DbtProject) -> Iterator[Continuous]:
     assert not thread.is_alive()
 
 
+def failed_tables(spark: SparkSession, project: DbtProject) -> list[str]:
+    """The tables that `lake status` names."""
+    known = failures(project.schema).read(spark)
+    return [] if known is None else [row["source_table"] for row in known.collect()]
+
+
 def test_each_table_lands_what_comes_and_a_broken_one_stops_alone(
     make_project: MakeProject, broker: Broker, spark: SparkSession
 ) -> None:
@@ -89,6 +96,12 @@ def test_each_table_lands_what_comes_and_a_broken_one_stops_alone(
     }  # fmt: skip
     assert [row["id"] for row in project.rows(spark, "left")] == [1, 2, 3]
     assert project.rows(spark, "right") == [{"id": 1, "v": "b"}]
+    assert failed_tables(spark, project) == ["absent"]
+
+    broker.make("live.absent")
+    with running(spark, project) as run:
+        wait_until(lambda: {item.state for item in run.progress.values()} == {"waiting"}, "all are well")
+    assert failed_tables(spark, project) == []
 
 
 def test_transactions_are_landed_as_their_last_event_comes(
