@@ -40,7 +40,7 @@ test-slow: setup  ## Histories, transactions, erasure; landing killed in every p
 	pytest -n 3 --dist loadfile -m "slow and not long"
 
 test-long: setup  ## Many random histories and crashes: an hour or more; prints cases an hour
-	pytest -m long
+	pytest -n 2 -m long
 
 mutations: setup  ## Break ingest in one place at a time, on a copy, and list the test that notices: docs/mutations.md
 	python dev/mutations.py

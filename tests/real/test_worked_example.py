@@ -136,6 +136,7 @@ class Lake:
 
 @pytest.fixture(scope="module")
 def example(live: Live, spark: SparkSession) -> Iterator[Example]:
+    live.well("up", "--with-json")  # another test of this session may have stopped it
     settings = {**live.environment, **live.chain.settings.passwords, "TICKIT_CONNECTION": "tickit_kafka"}
     with pytest.MonkeyPatch.context() as patch:
         lake_home = os.environ["LAKE_HOME"]
