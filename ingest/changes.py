@@ -175,7 +175,7 @@ def is_late(watermark: str, unplaced: str, table: Table) -> Expression:
     before, _, delivered = watermark.partition("/")
     # Of a snapshot's rows, those that were written to their topic before what was landed: their file is a late one.
     overtaken = is_read() & (_offset(F.col("__position")) < _offset(F.lit(f"/{delivered}")))
-    same_place = (_log() == before) & ~F.coalesce(is_read(), F.lit(False))
+    same_place = (_log() == before) & ~is_read()
     late = (F.col("__position") <= watermark) | same_place | overtaken
     # A row without a log position holds whatever was delivered before it, however great its place in the log.
     return late | (_offset(F.col("__position")) < unplaced) if unplaced else late

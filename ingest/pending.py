@@ -101,6 +101,10 @@ class Pending(Protocol):
         """The position once all of it has been landed, but for what waits for others."""
         ...
 
+    def at(self, *, to_latest: bool) -> str:
+        """The position before everything that was listed, or behind it."""
+        ...
+
     def ends(self) -> Places:
         """Behind which records of which partition there was nothing when this was listed; none of files."""
         ...
@@ -127,15 +131,8 @@ def pending_of(spark: SparkSession, table: Table, position: str | None) -> Pendi
     InputError
         The input is not there, or does not go on from the position.
     """
-    if isinstance(table.connection, FilesConnection):
-        root, listed = TopicFolder.of(table).listing(spark)
-        before = FilesPosition.from_text(_of_kind(table, position), root) if position else FilesPosition()
-        return PendingFiles(spark, root, tuple(listed), before, tuple(before.pending(listed)))
-    known = KafkaPosition.from_text(_of_kind(table, position)) if position else KafkaPosition()
-    partitions = kafka.partitions(spark, table)
-    return PendingRecords(
-        spark, table, tuple(partitions), known, tuple(known.pending(partitions, where=table.relation))
-    )
+    everything = _everything(spark, table)
+    return everything.beyond(_of_kind(table, position)) if position else everything
 
 
 def position_at(spark: SparkSession, table: Table, *, to_latest: bool) -> tuple[str, Pending]:
@@ -146,14 +143,19 @@ def position_at(spark: SparkSession, table: Table, *, to_latest: bool) -> tuple[
     InputError
         The input is not there.
     """
+    everything = _everything(spark, table)
+    position = everything.at(to_latest=to_latest)
+    return position, everything.beyond(position)
+
+
+def _everything(spark: SparkSession, table: Table) -> Pending:
+    """All that the source has, as to a table that was never landed."""
     if isinstance(table.connection, FilesConnection):
         root, listed = TopicFolder.of(table).listing(spark)
-        position = (FilesPosition().advanced(listed, listed) if to_latest else FilesPosition()).to_text(root)
-    else:
-        partitions = kafka.partitions(spark, table)
-        offsets = {(part.topic, part.number): part.end if to_latest else part.first for part in partitions}
-        position = KafkaPosition().advanced(partitions, offsets).to_text()
-    return position, pending_of(spark, table, position)
+        return PendingFiles(spark, root, tuple(listed), FilesPosition(), tuple(FilesPosition().pending(listed)))
+    partitions = tuple(kafka.partitions(spark, table))
+    before = KafkaPosition()
+    return PendingRecords(spark, table, partitions, before, tuple(before.pending(partitions, where=table.relation)))
 
 
 def _of_kind(table: Table, position: str) -> str:
@@ -234,6 +236,10 @@ class PendingFiles:
         partly = {file: waiting.places[file] for file in self.files if file in waiting.places}
         return self.before.advanced(self.listed, self.files, partly).to_text(self.root)
 
+    def at(self, *, to_latest: bool) -> str:
+        nothing = FilesPosition()
+        return (nothing.advanced(self.listed, self.listed) if to_latest else nothing).to_text(self.root)
+
     def ends(self) -> Places:
         return {}
 
@@ -299,6 +305,10 @@ class PendingRecords:
         # From the first that waits on, records are read again: those that were landed are known by their positions.
         offsets = {place: waiting.places.get(place, end) for place, end in ends.items()}
         return self.before.advanced(self.listed, offsets).to_text()
+
+    def at(self, *, to_latest: bool) -> str:
+        offsets = {(part.topic, part.number): part.end if to_latest else part.first for part in self.listed}
+        return KafkaPosition().advanced(self.listed, offsets).to_text()
 
     def ends(self) -> Places:
         return {(part.topic, part.number): part.end for part in self.listed}

@@ -45,7 +45,7 @@ _ROWLESS = r'"(__)?op"\s*:\s*"[dtm]"'
 # `_problem` of an event that is not written as the examples of its batch are: the batch has to be read exactly.
 MISREAD = "not of the form of the events before it"
 # Whether a record's value is not of the kind that those of the first records are, where that was not looked at before.
-_UNLIKE = "_unlike"
+UNLIKE = "_unlike"
 
 
 @dataclass(frozen=True)
@@ -333,7 +333,7 @@ def _parsed(bodies: DataFrame, struct: list[T.StructField]) -> DataFrame:
     """Adds `_event`, the text as a struct, with what could not be read as `_corrupt`."""
     schema = T.StructType([*struct, T.StructField("_corrupt", T.StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
-    kept = [name for name in ("value", _UNLIKE, *ORIGIN, "_json") if name in bodies.columns]
+    kept = [name for name in ("value", UNLIKE, *ORIGIN, "_json") if name in bodies.columns]
     return bodies.select(*kept, F.from_json("_json", schema, options).alias("_event"))
 
 
@@ -440,7 +440,7 @@ def _typed_json(
     told = F.lit("not a JSON object")
     if seen.alike:
         malformed, told = malformed | ~_is_alike(F.col("value"), seen, table), F.lit(MISREAD)
-    unlike = F.col(_UNLIKE) if _UNLIKE in parsed.columns else F.lit(False)
+    unlike = F.col(UNLIKE) if UNLIKE in parsed.columns else F.lit(False)
     problem = F.when(unlike, F.lit(MISREAD)).when(malformed, told).when(no_row, F.lit("the envelope has no row image"))
     for name, reason in reading.refused.items():
         problem = problem.when(member(name).isNotNull(), F.lit(reason))
@@ -534,8 +534,8 @@ def decode_rows(
     ignored = F.lit(is_control_schema(names) and not _wants_control(table))
     if "_value" in rows.columns:
         ignored = ignored | F.col("_value").isNull()
-    if _UNLIKE in rows.columns:
-        checks.insert(0, F.when(F.col(_UNLIKE), F.lit(MISREAD)))
+    if UNLIKE in rows.columns:
+        checks.insert(0, F.when(F.col(UNLIKE), F.lit(MISREAD)))
     return _typed(
         rows,
         table,

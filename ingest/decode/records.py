@@ -20,7 +20,7 @@ from ingest import policies
 from ingest.declaration import Table
 from ingest.decode import debezium
 from ingest.decode.columns import ORIGIN, metadata_columns
-from ingest.decode.debezium import Part, json_part, typed_part
+from ingest.decode.debezium import UNLIKE, Part, json_part, typed_part
 from ingest.decode.registry import Registry, WrittenSchema, parsed, schema_of_file, semantic_types
 from ingest.errors import InputError
 from ingest.plan import Reading, Version
@@ -152,7 +152,7 @@ def _part_alike(values: DataFrame, table: Table, registry: Registry | None, kind
     (only,) = kinds
     unlike = ~kind.isin(only, _TOMBSTONE)
     if only == _JSON:
-        lines = values.select(F.col("value").cast("string").alias("value"), unlike.alias("_unlike"), *ORIGIN)
+        lines = values.select(F.col("value").cast("string").alias("value"), unlike.alias(UNLIKE), *ORIGIN)
         return json_part(lines, table, by_examples=True)
     if only == _BARE:
         schema, path = _declared_schema(values, table)
@@ -213,7 +213,7 @@ def _avro_part(
 ) -> Part:
     # PERMISSIVE gives a record of nulls for what does not decode.
     event = from_avro(payload, schema, {"mode": "PERMISSIVE"}).alias("event")
-    examined = [] if unlike is None else [unlike.alias("_unlike")]
+    examined = [] if unlike is None else [unlike.alias(UNLIKE)]
     rows = values.select(event, F.col("value").alias("_value"), *examined, *ORIGIN)
     part = typed_part(rows, semantic_types(schema))
 

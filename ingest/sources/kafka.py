@@ -210,12 +210,7 @@ def read_error(error: Py4JJavaError, *, where: str) -> InputError:
     reason = _reason(error)
     # Kafka's errors that a client may try again after, and those of a lost connection.
     if re.match(r"(Timeout|Disconnect|NotLeader\w*|LeaderNotAvailable|Network|Retriable|Connect)\w*Exception", reason):
-        return UnavailableError(
-            f"the brokers do not answer: {reason}",
-            where=where,
-            expected="every record of these",
-            action="see whether they run; nothing of this batch was landed",
-        )
+        return _unavailable(reason, where, expected="every record of these")
     return InputError(
         first_line(str(error)),
         where=where,
@@ -385,10 +380,14 @@ def _broker_error(error: Py4JJavaError, table: Table, where: str) -> InputError:
             expected="rights to describe and read the topic",
             action="check the connection's `options`, and the rights of its user",
         )
+    return _unavailable(reason, where, expected=f"an answer within {_TIMEOUT_S} s")
+
+
+def _unavailable(reason: str, where: str, *, expected: str) -> UnavailableError:
     return UnavailableError(
         f"the brokers do not answer: {reason}",
         where=where,
-        expected=f"an answer within {_TIMEOUT_S} s",
+        expected=expected,
         action="see whether they run; nothing of this batch was landed",
     )
 

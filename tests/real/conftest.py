@@ -10,16 +10,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
+import yaml
+from conftest import DbtProject, MakeProject, table_of
 from pyspark.sql import SparkSession
 
 from dev.chain import processes
 from dev.chain.servers import Chain, MariaDB, PostgreSQL
 from dev.chain.settings import PORTS, Settings
 from real.broker import PASSWORD, Broker, GuardedKafka
-from real.live import ROW_CHANGES, SCALE, SEED, Live, free_port
+from real.live import ROW_CHANGES, SCALE, SEED, Live, MakeKafka, free_port
 
 Started = TypeVar("Started", bound=processes.Server)
 
@@ -78,6 +80,24 @@ def broker(spark: SparkSession) -> Iterator[Broker]:
     ports = (free_port(), free_port(), free_port())
     with _running(lambda folder: GuardedKafka(folder, *ports)) as kafka:
         yield Broker(spark, kafka)
+
+
+@pytest.fixture
+def make_kafka(make_project: MakeProject) -> MakeKafka:
+    """Makes a project of tables with columns id and v: `make_kafka(address, topic, ...)`, with options of theirs."""
+
+    def make(address: str, *topics: str, connection: Mapping[str, Any] | None = None, **options: Any) -> DbtProject:
+        columns = {"id": "int", "v": "string"}
+        tables = [
+            table_of(topic.rpartition(".")[2], columns, ["id"], **{"connection": "kafka", "topic": topic, **options})
+            for topic in topics
+        ]
+        project = make_project({"tables": tables})
+        settings = {"type": "kafka", "bootstrap_servers": address, **(connection or {})}
+        (project.root / "connections.yml").write_text(yaml.safe_dump({"kafka": settings}), encoding="utf-8")
+        return project
+
+    return make
 
 
 @pytest.fixture(scope="session")

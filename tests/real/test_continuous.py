@@ -9,58 +9,26 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-import yaml
-from conftest import REPOSITORY, DbtProject, MakeProject, pg, table_of
+from conftest import REPOSITORY, DbtProject, pg
 from pyspark.sql import SparkSession
 
 from dev.chain import processes
-from ingest.continuous import Continuous
 from ingest.errors import UnavailableError
 from ingest.runner import failures
 from ingest.silver import Counts
 from real.broker import Broker, GuardedKafka
-from real.live import free_port, wait_until
+from real.live import MakeKafka, free_port, landing, wait_until
 
 pytestmark = [pytest.mark.real, pytest.mark.spark]
 
 _WITHIN_S = 60
-
-
-def project_of(make_project: MakeProject, address: str, *topics: str, **options: Any) -> DbtProject:
-    """Tables of Kafka's records, each with columns id and v."""
-    columns = {"id": "int", "v": "string"}
-    tables = [
-        table_of(topic.rpartition(".")[2], columns, ["id"], **{"connection": "kafka", "topic": topic, **options})
-        for topic in topics
-    ]
-    project = make_project({"tables": tables})
-    connection = {"type": "kafka", "bootstrap_servers": address,
-                  "options": {"default.api.timeout.ms": "4000", "request.timeout.ms": "2000"}}  # fmt: skip
-    (project.root / "connections.yml").write_text(yaml.safe_dump({"kafka": connection}), encoding="utf-8")
-    return project
-
-
-@contextmanager
-def running(spark: SparkSession, project: DbtProject) -> Iterator[Continuous]:
-    """The project's tables, landed continuously in this process for as long as the block runs."""
-    run = Continuous(spark, project.source().tables)
-    thread = threading.Thread(target=run.run)
-    thread.start()
-    try:
-        yield run
-    finally:
-        run.stop()
-        thread.join(_WITHIN_S)
-    assert not thread.is_alive()
+# A broker that is gone is given up after this time, not after a minute.
+IMPATIENT = {"options": {"default.api.timeout.ms": "4000", "request.timeout.ms": "2000"}}
 
 
 def failed_tables(spark: SparkSession, project: DbtProject) -> list[str]:
@@ -70,12 +38,12 @@ def failed_tables(spark: SparkSession, project: DbtProject) -> list[str]:
 
 
 def test_each_table_lands_what_comes_and_a_broken_one_stops_alone(
-    make_project: MakeProject, broker: Broker, spark: SparkSession
+    make_kafka: MakeKafka, broker: Broker, spark: SparkSession
 ) -> None:
     broker.make("live.left", partitions=2)
     broker.make("live.right")
-    project = project_of(make_project, broker.address, "live.left", "live.right", "live.absent")
-    with running(spark, project) as run:
+    project = make_kafka(broker.address, "live.left", "live.right", "live.absent")
+    with landing(spark, project.source().tables) as run:
 
         def has_applied(number: int) -> bool:
             return run.progress["left"].totals.applied == number
@@ -99,21 +67,19 @@ def test_each_table_lands_what_comes_and_a_broken_one_stops_alone(
     assert failed_tables(spark, project) == ["absent"]
 
     broker.make("live.absent")
-    with running(spark, project) as run:
+    with landing(spark, project.source().tables) as run:
         wait_until(lambda: {item.state for item in run.progress.values()} == {"waiting"}, "all are well")
     assert failed_tables(spark, project) == []
 
 
 def test_transactions_are_landed_as_their_last_event_comes(
-    make_project: MakeProject, broker: Broker, spark: SparkSession
+    make_kafka: MakeKafka, broker: Broker, spark: SparkSession
 ) -> None:
     for topic in ("till.public.debit", "till.public.credit", "till.transaction"):
         broker.make(topic)
-    project = project_of(
-        make_project, broker.address, "till.public.debit", "till.public.credit", consistent="transaction"
-    )
+    project = make_kafka(broker.address, "till.public.debit", "till.public.credit", consistent="transaction")
     counts = [{"data_collection": f"public.{name}", "event_count": 1} for name in ("debit", "credit")]
-    with running(spark, project) as run:
+    with landing(spark, project.source().tables) as run:
         wait_until(lambda: {item.state for item in run.progress.values()} == {"waiting"}, "listening")
         for order, name in enumerate(("debit", "credit"), start=1):
             moved = {"__transaction_id": "1", "__transaction_total_order": order}
@@ -125,7 +91,7 @@ def test_transactions_are_landed_as_their_last_event_comes(
         wait_until(lambda: all(item.totals.applied == 1 for item in run.progress.values()), "the transaction's end")
 
 
-def test_a_broker_that_goes_away_and_comes_back_is_waited_for(make_project: MakeProject, spark: SparkSession) -> None:
+def test_a_broker_that_goes_away_and_comes_back_is_waited_for(make_kafka: MakeKafka, spark: SparkSession) -> None:
     folder = Path(tempfile.mkdtemp(prefix="lake-real-"))
     kafka = GuardedKafka(folder, free_port(), free_port(), free_port())
     broker = Broker(spark, kafka)
@@ -133,8 +99,8 @@ def test_a_broker_that_goes_away_and_comes_back_is_waited_for(make_project: Make
         processes.start(kafka)
         broker.make("away.item")
         broker.send("away.item", pg("c", 10, id=1, v="a"))
-        project = project_of(make_project, broker.address, "away.item")
-        with running(spark, project) as run:
+        project = make_kafka(broker.address, "away.item", connection=IMPATIENT)
+        with landing(spark, project.source().tables) as run:
             wait_until(lambda: run.progress["item"].totals.applied == 1, "the first change")
             processes.stop(kafka)
             run.wake()
@@ -151,11 +117,11 @@ def test_a_broker_that_goes_away_and_comes_back_is_waited_for(make_project: Make
 
 
 def test_the_command_ends_well_at_a_signal_and_tells_machines_how_it_was(
-    make_project: MakeProject, broker: Broker, tmp_path: Path, spark: SparkSession
+    make_kafka: MakeKafka, broker: Broker, tmp_path: Path, spark: SparkSession
 ) -> None:
     broker.make("told.item")
     broker.send("told.item", pg("c", 10, id=1, v="a"), "no JSON")
-    project, port = project_of(make_project, broker.address, "told.item"), free_port()
+    project, port = make_kafka(broker.address, "told.item"), free_port()
     command = [sys.executable, "-m", "ingest", "ingest", "shop", "--continuous", "--json", "--metrics-port", str(port)]
     environment = {**os.environ, "LAKE_HOME": str(tmp_path / "lake"), "PYTHONPATH": str(REPOSITORY)}
     with subprocess.Popen(

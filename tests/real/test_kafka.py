@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import fastavro
 import pytest
 import yaml
-from conftest import DbtProject, MakeProject, pg, table_of
+from conftest import DbtProject, pg
 from pyspark.sql import SparkSession
 from registry_server import serve
 
@@ -18,29 +18,9 @@ from ingest.errors import UnavailableError
 from ingest.silver import Counts
 from ingest.upkeep import set_position
 from real.broker import PASSWORD, Broker
-from real.live import free_port
+from real.live import MakeKafka, free_port
 
 pytestmark = [pytest.mark.real, pytest.mark.spark]
-
-COLUMNS = {"id": "int", "v": "string"}
-MakeKafka = Callable[..., DbtProject]
-
-
-@pytest.fixture
-def make_kafka(make_project: MakeProject, broker: Broker) -> MakeKafka:
-    """Makes a project of tables with columns id and v, whose topics `<name>` are in the broker."""
-
-    def make(*names: str, connection: Mapping[str, Any] | None = None, **options: Any) -> DbtProject:
-        tables = [
-            table_of(name.rpartition(".")[2], COLUMNS, ["id"], **{"connection": "kafka", "topic": name, **options})
-            for name in names
-        ]
-        project = make_project({"tables": tables})
-        settings = {"type": "kafka", "bootstrap_servers": broker.address, **(connection or {})}
-        (project.root / "connections.yml").write_text(yaml.safe_dump({"kafka": settings}), encoding="utf-8")
-        return project
-
-    return make
 
 
 def offsets(project: DbtProject, spark: SparkSession, table: str) -> dict[str, dict[str, int]]:
@@ -62,7 +42,7 @@ def test_records_are_landed_once_and_the_commit_says_up_to_where(
     broker.make("shop.once", partitions=2)
     broker.send("shop.once", pg("c", 10, id=1, v="a"), pg("u", 20, id=1, v="b"), None, "no JSON")
     broker.send("shop.once", pg("c", 30, id=2, v="c"), partition=1)
-    project = make_kafka("shop.once")
+    project = make_kafka(broker.address, "shop.once")
     assert project.land_well(spark)["once"].counts == Counts(5, applied=2, superseded=1, ignored=1, quarantined=1)
     assert offsets(project, spark, "once") == {"shop.once": {"0": 4, "1": 1}}
     (bad,) = project.quarantined(spark)
@@ -85,7 +65,7 @@ def test_values_with_a_registrys_schema_are_decoded(make_kafka: MakeKafka, broke
     rows = ({"id": number, "v": f"v{number}", "__lsn": number, **row} for number in (1, 2))
     broker.send("shop.avro", *(confluent(7, schema, event) for event in rows), None)
     with serve({"7": {"schema": json.dumps(schema)}}) as registry:
-        project = make_kafka("shop.avro", connection={"registry": {"url": registry.url}})
+        project = make_kafka(broker.address, "shop.avro", connection={"registry": {"url": registry.url}})
         assert project.land_well(spark)["avro"].counts == Counts(3, applied=2, ignored=1)
     assert project.rows(spark, "avro") == [{"id": 1, "v": "v1"}, {"id": 2, "v": "v2"}]
 
@@ -97,7 +77,7 @@ def test_a_batch_is_bounded_and_a_run_ends_with_what_there_was(
     for partition in (0, 1):
         events = (pg("c", 10 + number, id=number * 2 + partition, v="x") for number in range(25))
         broker.send("shop.many", *events, partition=partition)
-    project = make_kafka("shop.many", connection={"batch_records": 20})
+    project = make_kafka(broker.address, "shop.many", connection={"batch_records": 20})
     landed = project.land_well(spark)["many"]
     assert (landed.counts, landed.taken) == (Counts(50, applied=50), 50)
     commits = spark.sql(f"call show_commits(table => '{project.schema}.many')").count()
@@ -110,7 +90,7 @@ def test_a_partition_that_was_added_is_read_from_its_first_record(
 ) -> None:
     broker.make("shop.grown")
     broker.send("shop.grown", pg("c", 10, id=1, v="a"))
-    project = make_kafka("shop.grown")
+    project = make_kafka(broker.address, "shop.grown")
     project.land_well(spark)
     broker.add_partitions("shop.grown", 3)
     broker.send("shop.grown", pg("c", 20, id=2, v="b"), partition=2)
@@ -127,7 +107,7 @@ def test_records_that_expired_before_they_were_landed_are_for_somebody_to_decide
     broker.make(topic)
     broker.send(topic, *(pg("c", number, id=number, v="a") for number in range(1, 11)))
     broker.expire(topic, 0, 4)
-    project = make_kafka(topic)
+    project = make_kafka(broker.address, topic)
     assert project.land_well(spark)[name].counts.read == 6, "a first landing takes what there is"
     broker.send(topic, *(pg("u", 100 + number, id=number, v="b") for number in range(1, 11)))
     broker.expire(topic, 0, 15)
@@ -147,7 +127,7 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
 ) -> None:
     broker.make("shop.anew")
     broker.send("shop.anew", pg("c", 10, id=1, v="a"))
-    project = make_kafka("shop.anew")
+    project = make_kafka(broker.address, "shop.anew")
     project.land_well(spark)
     broker.remove("shop.anew")
     error = project.land(spark)["anew"].error
@@ -171,7 +151,7 @@ def test_a_pattern_finds_the_topics_of_rows_and_those_that_come_later(
     broker.send("shard2.public.item", pg("c", 5, id=2, v="b"))
     broker.send("shard1.transaction", {"status": "BEGIN", "id": "1", "event_count": None})
     broker.send("shard1", {"ddl": "create table", "tableChanges": []})
-    project = make_kafka("shard1.public.item", topic_pattern=r"(__)?shard.*")
+    project = make_kafka(broker.address, "shard1.public.item", topic_pattern=r"(__)?shard.*")
     assert project.land_well(spark)["item"].counts == Counts(2, applied=2)
     broker.make("shard3.public.item")
     broker.send("shard3.public.item", pg("c", 7, id=3, v="c"))
@@ -185,7 +165,7 @@ def test_records_of_transactions_that_were_given_up_are_not_read(
     broker.make("shop.aborted")
     broker.send("shop.aborted", pg("c", 10, id=1, v="a"))
     broker.send_in_vain("shop.aborted", pg("c", 20, id=2, v="never"))
-    project = make_kafka("shop.aborted")
+    project = make_kafka(broker.address, "shop.aborted")
     assert project.land_well(spark)["aborted"].counts == Counts(1, applied=1)
     broker.send("shop.aborted", pg("c", 30, id=3, v="c"))
     assert project.land_well(spark)["aborted"].counts == Counts(1, applied=1)
@@ -209,7 +189,7 @@ def test_transactions_of_kafkas_records_are_kept_whole(
         broker.send("bank.transaction", {"status": "BEGIN", "id": str(number), "ts_ms": 1}, ends(number))
         broker.send("bank.public.debit", {**pg("c", 10 * number, id=number, v="-"), **move(number)})
     broker.send("bank.public.credit", {**pg("c", 11, id=1, v="+"), **move(1), "__transaction_total_order": 2})
-    project = make_kafka("bank.public.debit", "bank.public.credit", consistent="transaction")
+    project = make_kafka(broker.address, "bank.public.debit", "bank.public.credit", consistent="transaction")
     done = project.land_well(spark)
     assert {name: (landed.counts.applied, landed.waiting) for name, landed in done.items()} == {
         "debit": (1, 1), "credit": (1, 0),
@@ -228,7 +208,7 @@ def test_settings_of_kafkas_clients_are_passed_on_and_secrets_are_not_told(
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     options = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN",
                "sasl.jaas.config": "{{ env_var('KAFKA_LOGIN') }}"}  # fmt: skip
-    project = make_kafka("shop.guarded", connection={"bootstrap_servers": broker.guarded, "options": options})
+    project = make_kafka(broker.guarded, "shop.guarded", connection={"options": options})
     monkeypatch.setenv("KAFKA_LOGIN", f'{module} required username="lake" password="wrong-{PASSWORD}";')
     error = project.land(spark)["guarded"].error
     assert error is not None
@@ -239,11 +219,8 @@ def test_settings_of_kafkas_clients_are_passed_on_and_secrets_are_not_told(
 
 
 def test_brokers_that_do_not_answer_may_heal(make_kafka: MakeKafka, spark: SparkSession) -> None:
-    project = make_kafka(
-        "shop.away",
-        connection={"bootstrap_servers": f"127.0.0.1:{free_port()}", "options": {"default.api.timeout.ms": "2000",
-                    "request.timeout.ms": "1000"}},
-    )  # fmt: skip
+    options = {"default.api.timeout.ms": "2000", "request.timeout.ms": "1000"}
+    project = make_kafka(f"127.0.0.1:{free_port()}", "shop.away", connection={"options": options})
     error = project.land(spark)["away"].error
     assert isinstance(error, UnavailableError)
     assert "the brokers do not answer" in error.message
@@ -254,7 +231,7 @@ def test_a_table_that_goes_over_to_kafka_is_told_to_decide(
 ) -> None:
     broker.make("shop.moved")
     broker.send("shop.moved", pg("c", 10, id=1, v="a"), pg("u", 20, id=1, v="b"))
-    project = make_kafka("shop.moved")
+    project = make_kafka(broker.address, "shop.moved")
     kafka = (project.root / "connections.yml").read_text(encoding="utf-8")
     files = yaml.safe_dump({"kafka": {"type": "files", "path": str(project.bronze)}})
     (project.root / "connections.yml").write_text(files, encoding="utf-8")

@@ -23,11 +23,10 @@ from pyspark.sql import SparkSession
 
 from dev.chain import processes
 from dev.chain.processes import running
-from ingest.continuous import Continuous
 from ingest.declaration import Source, load_source
 from ingest.project import Project
 from ingest.reconcile import reconcile
-from real.live import Live, wait_until
+from real.live import Live, landing, wait_until
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.timeout(1800)]
 
@@ -51,19 +50,6 @@ class Example:
         """Runs SQL in the database of events and users."""
         server = self.live.chain.postgresql
         processes.run(server.client("tickit"), where=server.folder, text=script, **server.client_environment())
-
-    @contextmanager
-    def ingest(self) -> Iterator[Continuous]:
-        """Every table, landed continuously for as long as the block runs."""
-        run = Continuous(self.spark, self.source.tables)
-        thread = threading.Thread(target=run.run)
-        thread.start()
-        try:
-            yield run
-        finally:
-            run.stop()
-            thread.join(120)
-        assert run.failed == []
 
     def row(self, table: str, key: int) -> dict[str, Any] | None:
         """A row of silver, tombstones included."""
@@ -151,7 +137,7 @@ def is_live(row: dict[str, Any] | None) -> bool:
 
 
 def test_what_happens_in_the_databases_stands_in_silver(example: Example) -> None:
-    with example.ingest() as run:
+    with landing(example.spark, example.source.tables) as run:
         wait_until(lambda: all(is_live(example.row(*key)) for key in (("sale", 200), ("user", 1))), "the snapshot")
         example.mariadb(
             "update sale set buyerid = 11694, qtysold = 3, pricepaid = 600.00, commission = 90.00 where salesid = 200;"
@@ -178,6 +164,7 @@ def test_what_happens_in_the_databases_stands_in_silver(example: Example) -> Non
         wait_until(lambda: (example.row("event", 1) or {})["eventname"] == "renamed", "the later change")
         assert (example.row("event", 1) or {})["notes"] == LONG
         assert run.progress["event"].totals.quarantined == 0
+        assert run.failed == []
     example.require_equal()
 
 
