@@ -42,6 +42,7 @@ from ingest.project import Project
 from ingest.reconcile import KINDS, Reconciled
 from ingest.reconcile import reconcile as reconcile_table
 from ingest.runner import STAGES, Landed, PendingPlan, failures, land, pending_plan, replay
+from ingest.serve import require_free, server_settings, serving
 from ingest.session import first_line, open_session
 from ingest.silver import Counts, SilverTable
 from ingest.transactions import is_consistent, newest_cut
@@ -80,6 +81,13 @@ ProfilesDir = Annotated[
 Target = Annotated[Optional[str], typer.Option("--target", "-t", help="The target of profiles.yml.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the whole of an unexpected error.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.")]
+Workers = Annotated[int, typer.Option(min=1, help="Tables worked on at a time.")]
+MetricsPort = Annotated[
+    Optional[int],
+    typer.Option(
+        min=0, max=65535, help="While landing continuously: answer /metrics on this port of loopback, for Prometheus."
+    ),
+]
 Tables = Annotated[Optional[str], typer.Option("--tables", help="Only these tables, separated by commas.")]
 
 
@@ -166,11 +174,8 @@ def ingest(
     continuous: Annotated[
         bool, typer.Option("--continuous/--once", help="Go on until stopped: each table as soon as there are events.")
     ] = False,
-    workers: Annotated[int, typer.Option(min=1, help="Tables worked on at a time.")] = 4,
-    metrics_port: Annotated[
-        Optional[int],
-        typer.Option(min=0, max=65535, help="With --continuous: answer /metrics on this port, for Prometheus."),
-    ] = None,
+    workers: Workers = 4,
+    metrics_port: MetricsPort = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="JSON instead of a table; with --continuous a line for each news.")
     ] = False,
@@ -184,7 +189,10 @@ def ingest(
         project = Project.load(project_dir, profiles_dir, target)
         chosen = load_source(project, source).landed_together(_names(tables))
         if continuous:
-            well = _land_continuously(project, chosen, workers=workers, metrics_port=metrics_port, as_json=as_json)
+            err.print("starting Spark")
+            spark = open_session(project)
+            with _signalled() as stop:
+                well = _land_continuously(spark, chosen, stop, workers, metrics_port=metrics_port, as_json=as_json)
             raise typer.Exit(0 if well else 1)
         results = land_with_progress(project, chosen, workers=workers)
     if as_json:
@@ -204,12 +212,60 @@ def ingest(
         raise typer.Exit(1)
 
 
+@app.command()
+def serve(
+    ingested: Annotated[
+        Optional[str], typer.Option("--ingest", metavar="SOURCE", help="Land this source continuously as well.")
+    ] = None,
+    port: Annotated[
+        int, typer.Option(min=1, max=65535, envvar="LAKE_THRIFT_PORT", help="Where to listen, on loopback.")
+    ] = 10010,
+    workers: Workers = 4,
+    metrics_port: MetricsPort = None,
+    as_json: Annotated[bool, typer.Option("--json", help="With --ingest: a JSON line for each news.")] = False,
+    project_dir: ProjectDir = None,
+    profiles_dir: ProfilesDir = None,
+    target: Target = None,
+    debug: Debug = False,
+) -> None:
+    """Serve the lake to dbt (target thrift), beeline, PyHive and BI tools, until stopped: Spark's Thrift server."""
+    with told_plainly(debug):
+        project = Project.load(project_dir, profiles_dir, target)
+        tables = load_source(project, ingested).tables if ingested else ()
+        require_free(port)
+        err.print("starting Spark")
+        spark = open_session(project, server_settings(port))
+        with _signalled() as stop, serving(spark, port) as address:
+            err.print(f"serving: dbt --target thrift, beeline -u jdbc:hive2://{address}")
+            well = not tables or _land_continuously(
+                spark, tables, stop, workers, metrics_port=metrics_port, as_json=as_json
+            )
+            stop.wait()
+        raise typer.Exit(0 if well else 1)
+
+
+@contextmanager
+def _signalled() -> Iterator[threading.Event]:
+    """What is set once a signal asks this process to end."""
+    asked = threading.Event()
+    before = {number: signal.signal(number, lambda *_: asked.set()) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def _land_continuously(
-    project: Project, tables: Sequence[Table], *, workers: int, metrics_port: int | None, as_json: bool
+    spark: SparkSession,
+    tables: Sequence[Table],
+    stop: threading.Event,
+    workers: int,
+    *,
+    metrics_port: int | None,
+    as_json: bool,
 ) -> bool:
-    """Lands until a signal asks to stop; whether every table is well then."""
-    err.print("starting Spark")
-    spark = open_session(project)
+    """Lands until it is to stop, or every table has failed; whether every table is well then."""
     shown = threading.Lock()
 
     def told(progress: Progress) -> None:
@@ -220,8 +276,6 @@ def _land_continuously(
                 _tell_error(progress.error.message)
 
     run = Continuous(spark, tables, told=told, workers=workers)
-    for signal_number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signal_number, lambda *_: run.stop())
     with ExitStack() as stack:
         if metrics_port is not None:
             port = stack.enter_context(served(metrics_port, lambda: run.progress))
@@ -229,6 +283,8 @@ def _land_continuously(
         working = stack.enter_context(ThreadPoolExecutor(max_workers=1)).submit(run.run)
         view = stack.enter_context(Live(console=err, auto_refresh=False)) if not as_json and err.is_terminal else None
         while not working.done():
+            if stop.is_set():
+                run.stop()
             wait([working], timeout=0.25)
             if view:
                 view.update(_continuous_grid(tables[0].source, run.progress.values()), refresh=True)

@@ -145,6 +145,8 @@ class Continuous:
     def _go(self, tables: Sequence[Table]) -> None:
         """One table's life, or that of a source that is landed as one."""
         pause, was_well = _FIRST_PAUSE_S, None
+        # Queries that the same session serves have a pool of their own, and do not hold the batches up.
+        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", "ingest")
         while not self._stopping.is_set():
             with self._landing:
                 if self._stopping.is_set():

@@ -219,6 +219,17 @@ class Table:
         return {column.name: column.hashed_from for column in self.columns if column.hashed_from is not None}
 
     @property
+    def beside(self) -> dict[str, str]:
+        """The names that the table takes in its schema besides its own, and what each is of it."""
+        history = {f"{self.name}__changes": "history"} if self.options.history else {}
+        return history | {f"{self.name}{suffix}": f"view {suffix}" for suffix in self.views}
+
+    @property
+    def views(self) -> dict[str, bool]:
+        """Hudi's names for two ways to read a merge-on-read table, and whether it is read without its log files."""
+        return {"_ro": True, "_rt": False} if self.options.table_type == "mor" else {}
+
+    @property
     def is_masked(self) -> bool:
         """Whether an event of the table must not be kept as it was read."""
         return bool(self.excluded or self.hashed)
@@ -343,12 +354,13 @@ def load_sources(project: Project) -> dict[str, Source]:
         for table in declared:
             if [other.name for other in declared].count(table.name) > 1:
                 raise DeclarationError(f"table '{table.name}' is declared twice", where=table.where, expected="once")
-            if table.options.history and f"{table.name}__changes" in (other.name for other in declared):
-                raise DeclarationError(
-                    f"table '{table.name}__changes' is declared, and it is the history of '{table.name}'",
-                    where=table.where,
-                    expected="another name, or no `history: true`",
-                )
+            for other in declared:
+                if what := table.beside.get(other.name):
+                    raise DeclarationError(
+                        f"table '{other.name}' is declared, and it is the {what} of '{table.name}'",
+                        where=table.where,
+                        expected="another name, or `history: false`, or `table_type: cow`",
+                    )
         _require_one_consistency(declared, where=f"{shown}: {name}")
         sources[name] = Source(
             name=name,

@@ -143,6 +143,8 @@ class Renderer:
         self._variables = variables
         self._from_environment: set[str] = set()
         self._jinja = ImmutableSandboxedEnvironment(undefined=StrictUndefined)
+        # dbt's names of types: what reads a value here gives it its type.
+        self._jinja.filters |= dict.fromkeys(("as_text", "as_bool", "as_number", "as_native"), str)
         self._jinja.globals = {"env_var": self._env_var, "var": self._var, "target": dict(target or {})}
 
     def render(self, value: Any, *, where: str) -> Any:

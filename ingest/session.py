@@ -6,10 +6,13 @@ session write and read Hudi tables with the same configuration.
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyspark
@@ -23,10 +26,15 @@ from ingest.errors import DeclarationError, LakeError, SetupError
 from ingest.project import Project, is_secret
 
 
-def open_session(project: Project) -> SparkSession:
+def open_session(project: Project, more_settings: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
     """The embedded Spark session of the project's target; the running one where there is one in this process.
 
     Changes the working directory to the project's root, as dbt does: relative paths in profiles mean the same to both.
+
+    Parameters
+    ----------
+    more_settings:
+        What the session is opened with beside the target's settings.
 
     Raises
     ------
@@ -46,9 +54,12 @@ def open_session(project: Project) -> SparkSession:
     os.chdir(project.root)
     _require_hudi()
     builder = SparkSession.builder.enableHiveSupport()
-    settings = {key: str(value) for key, value in (target.get("server_side_parameters") or {}).items()}
+    given = {**(target.get("server_side_parameters") or {}), **more_settings}
+    settings = {key: str(value) for key, value in given.items()}
     for key, value in settings.items():
         builder = builder.config(key, value)
+    if SparkContext._gateway is None:
+        _require_free_catalog(project, settings)
     try:
         _start_java(settings)
         session = builder.getOrCreate()
@@ -125,18 +136,46 @@ def _require_hudi() -> None:
         )
 
 
+def _require_free_catalog(project: Project, settings: Mapping[str, str]) -> None:
+    """Looks whether another process has the embedded catalog open, before Java is started to find it out.
+
+    Derby holds a lock of the operating system on the file `dbex.lck` of an open database.
+    """
+    url = settings.get("spark.hadoop.javax.jdo.option.ConnectionURL", "")
+    found = re.fullmatch(r"jdbc:derby:[^;]*;.*?databaseName=([^;]+).*", url)
+    if not found:
+        return
+    file = Path(found[1]) / "dbex.lck"
+    try:
+        with file.open("r+b") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return
+    except BlockingIOError as error:
+        raise _catalog_in_use(project) from error
+
+
+def _catalog_in_use(project: Project) -> SetupError:
+    return SetupError(
+        "the embedded catalog cannot be opened: another process (a dbt or lake command) has it open",
+        where=f"target '{project.target_name}'",
+        expected="one process at a time on an embedded catalog",
+        action="use one `lake serve` for all (dbt: --target thrift), wait for the other process to end, or give this "
+        "one a lake of its own with LAKE_HOME",
+    )
+
+
 def _session_error(error: Exception, project: Project) -> LakeError:
     text = str(error)
-    if (
-        "Another instance of Derby" in text
-        or "XSDB6" in text
-        or ("Unable to instantiate" in text and "metastore" in text)
-    ):
+    if "Another instance of Derby" in text or "XSDB6" in text:
+        return _catalog_in_use(project)
+    if "Unable to instantiate" in text and "metastore" in text.lower():
         return SetupError(
-            "the embedded catalog cannot be opened: another process (a dbt or lake command) has it open",
+            "the catalog's database cannot be opened",
             where=f"target '{project.target_name}'",
-            expected="one process at a time on an embedded catalog",
-            action="wait for the other process to end, or give this one a lake of its own with LAKE_HOME",
+            expected="a database that answers, in a folder that can be written where it is the embedded one",
+            action="see the errors above: LAKE_METASTORE_URL and its user and password; another process that has the "
+            "embedded catalog open (use `lake serve` for all)",
         )
     if "JAVA" in text.upper() and "gateway" in text:
         return SetupError(

@@ -337,7 +337,10 @@ class SilverTable:
             raise write_error(error, where=self.path) from error
 
     def register(self) -> None:
-        """Makes the table known to the catalog, and its new commit to the running session.
+        """Makes the table and its views known to the catalog, and its new commit to the running session.
+
+        The views of a merge-on-read table are named and marked as Hudi's own sync with a catalog does it: `<table>_ro`
+        reads what is compacted, `<table>_rt` everything.
 
         Raises
         ------
@@ -345,10 +348,20 @@ class SilverTable:
             The catalog refused.
         """
         relation = self.table.relation
+        views = {
+            f"`{self.table.schema}`.`{self.table.name}{suffix}`": f"'hoodie.query.as.ro.table' = '{str(is_ro).lower()}'"
+            for suffix, is_ro in self.table.views.items()
+        }
         try:
-            self.spark.sql(f"create table if not exists {relation} using hudi location {literal(self.path)}")
+            for name, properties in {relation: "", **views}.items():
+                if not self.spark.catalog.tableExists(name):
+                    self.spark.sql(
+                        f"create table if not exists {name} using hudi "
+                        f"{f'tblproperties ({properties}) ' if properties else ''}location {literal(self.path)}"
+                    )
             self._register_columns()
-            refresh(self.spark, relation)
+            for name in (relation, *views):
+                refresh(self.spark, name)
         except (PySparkException, Py4JJavaError) as error:
             raise write_error(error, where=relation) from error
 
@@ -366,7 +379,8 @@ class SilverTable:
         partitions = set(self.table.options.partition_by)
         columns = T.StructType([column for column in self.stored().schema if column.name not in partitions])
         schema = java_class(self.spark, "org.apache.spark.sql.types.DataType").fromJson(columns.json())
-        catalog.externalCatalog().alterTableDataSchema(self.table.schema, self.table.name, schema)
+        for suffix in (*self.table.views, ""):
+            catalog.externalCatalog().alterTableDataSchema(self.table.schema, f"{self.table.name}{suffix}", schema)
 
     def buckets_for(self, rows: int) -> int | None:
         """The number of buckets for a new table: as declared, or by the rows of its first batch."""

@@ -12,6 +12,7 @@ import pytest
 from dbt.cli.main import dbtRunner
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from queries import require_queries_answer
 
 from dev.demo import Demonstrated, demonstrate
 
@@ -97,6 +98,10 @@ def test_every_sale_of_the_mart_is_as_the_database_has_it(pipeline: Pipeline) ->
     # The worked example: sale 200 of the article.
     example = built.where("sale_id = 200").select("quantity_sold", "price_paid", "commission").collect()
     assert [tuple(map(str, row)) for row in example] == [("3", "600.00", "90.00")]
+
+
+def test_every_kind_of_query_answers_as_the_table_was(pipeline: Pipeline) -> None:
+    require_queries_answer(lambda query: pipeline.spark.sql(query).collect(), pipeline.home, pipeline.target)
 
 
 @pytest.mark.parametrize("fact", [fact for fact, _ in FACTS])

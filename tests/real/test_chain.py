@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import psutil
 import pytest
+from conftest import free_port
 
 from dev.chain.databases import system_of
 from dev.chain.settings import HOST, PORTS, read_passwords
@@ -18,7 +19,7 @@ from ingest.datasets.debezium import topic_of
 from ingest.datasets.model import replay
 from ingest.datasets.tickit_history import history
 from ingest.decode.columns import POSITION_COLUMNS
-from real.live import ROW_CHANGES, SCALE, SEED, Live, free_port, wait_until
+from real.live import ROW_CHANGES, SCALE, SEED, Live, wait_until
 
 pytestmark = pytest.mark.real
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from conftest import REPOSITORY, DbtProject, pg
+from conftest import REPOSITORY, DbtProject, free_port, pg
 from pyspark.sql import SparkSession
 
 from dev.chain import processes
@@ -22,7 +22,7 @@ from ingest.errors import UnavailableError
 from ingest.runner import failures
 from ingest.silver import Counts
 from real.broker import Broker, GuardedKafka
-from real.live import MakeKafka, free_port, landing, wait_until
+from real.live import MakeKafka, landing, wait_until
 
 pytestmark = [pytest.mark.real, pytest.mark.spark]
 

@@ -10,7 +10,7 @@ from typing import Any
 import fastavro
 import pytest
 import yaml
-from conftest import DbtProject, pg
+from conftest import DbtProject, free_port, pg
 from pyspark.sql import SparkSession
 from registry_server import serve
 
@@ -18,7 +18,7 @@ from ingest.errors import UnavailableError
 from ingest.silver import Counts
 from ingest.upkeep import set_position
 from real.broker import PASSWORD, Broker
-from real.live import MakeKafka, free_port
+from real.live import MakeKafka
 
 pytestmark = [pytest.mark.real, pytest.mark.spark]
 

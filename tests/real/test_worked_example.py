@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import signal
-import subprocess
-import sys
-import threading
-import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from conftest import REPOSITORY, MakeProject, table_of
+from lake import Lake
 from pyspark.sql import SparkSession
 
 from dev.chain import processes
@@ -31,6 +26,7 @@ from real.live import Live, landing, wait_until
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 LONG = "x" * 20_000
+CONTINUOUSLY = ("ingest", "tickit", "--continuous")
 
 
 @dataclass
@@ -68,56 +64,6 @@ class Example:
             return [result.table.name for result in compared if not result.equal]
 
         wait_until(lambda: not differing(), "silver equals the databases")
-
-
-@dataclass
-class Lake:
-    """A lake of its own, as a user works with it: by commands."""
-
-    environment: dict[str, str]
-    _news: queue.Queue[dict[str, Any]] = field(default_factory=queue.Queue)
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """A command of `lake`, to its end."""
-        return subprocess.run(self._command(*arguments), capture_output=True, text=True, check=False, cwd=REPOSITORY,
-                              env={**os.environ, **self.environment}, timeout=300)  # fmt: skip
-
-    @contextmanager
-    def ingesting(self, until_landed: Sequence[str] = ()) -> Iterator[subprocess.Popen[str]]:
-        """`lake ingest tickit --continuous`; the block runs once it has landed something of these tables, or begun."""
-        command = self._command("ingest", "tickit", "--continuous", "--json")
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY,
-                              env={**os.environ, **self.environment}) as process:  # fmt: skip
-            assert process.stdout is not None
-            self._news = queue.Queue()
-            reader = threading.Thread(target=self._read, args=(process.stdout, self._news), daemon=True)
-            reader.start()
-            try:
-                if until_landed:
-                    self.wait_for(*until_landed)
-                else:
-                    self._news.get(timeout=120)
-                yield process
-            finally:
-                process.kill()
-                process.wait()
-                reader.join()
-
-    def wait_for(self, *tables: str) -> None:
-        """Until there is news that something of each table was landed."""
-        missing, deadline = set(tables), time.monotonic() + 180
-        while missing:
-            news = self._news.get(timeout=max(0.1, deadline - time.monotonic()))
-            missing -= {news["table"]} if news["taken"] and news["batches"] else set()
-
-    @staticmethod
-    def _read(lines: Iterable[str], news: queue.Queue[dict[str, Any]]) -> None:
-        for line in lines:
-            news.put(json.loads(line))
-
-    @staticmethod
-    def _command(*arguments: str) -> list[str]:
-        return [sys.executable, "-m", "ingest", *arguments]
 
 
 @pytest.fixture(scope="module")
@@ -171,10 +117,10 @@ def test_what_happens_in_the_databases_stands_in_silver(example: Example) -> Non
 def test_killed_servers_and_a_killed_ingest_lose_and_double_nothing(example: Example, tmp_path: Path) -> None:
     live = example.live
     lake = Lake({"LAKE_HOME": str(tmp_path / "lake")})
-    with lake.ingesting() as process:
+    with lake.running(*CONTINUOUSLY) as process:
         process.send_signal(signal.SIGKILL)
     live.well("changes", "--count", "50")
-    with lake.ingesting(until_landed=("sale", "listing", "event", "user")) as process:
+    with lake.running(*CONTINUOUSLY, until_landed=("sale", "listing", "event", "user")) as process:
         worker = running(live.chain.connect)
         assert worker is not None
         worker.send_signal(signal.SIGKILL)
@@ -184,7 +130,7 @@ def test_killed_servers_and_a_killed_ingest_lose_and_double_nothing(example: Exa
         lake.wait_for("sale")
         process.send_signal(signal.SIGKILL)
     live.well("changes", "--count", "50")
-    with lake.ingesting(until_landed=("sale",)) as process:
+    with lake.running(*CONTINUOUSLY, until_landed=("sale",)) as process:
         broker = running(live.chain.kafka)
         assert broker is not None
         broker.send_signal(signal.SIGKILL)

@@ -1,0 +1,11 @@
+-- A row as it was at an instant: --vars '{as_of: "2026-11-20 12:00:00"}'. By default as it is when dbt starts.
+{% set as_of = var('as_of', run_started_at.strftime('%Y-%m-%d %H:%M:%S.%f')[:-3]) %}
+select
+    salesid,
+    qtysold,
+    pricepaid,
+    commission,
+    __op,
+    _hoodie_commit_time
+from {{ source('tickit', 'sale') }} timestamp as of '{{ as_of }}'
+where salesid = {{ var('sale_id', 200) }}

@@ -1,0 +1,43 @@
+"""A catalog in PostgreSQL: many processes at a time, each of which sees what another lands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import psutil
+import pytest
+from conftest import free_port
+from lake import Lake
+
+from real.broker import PASSWORD
+from real.conftest import Server
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+
+
+def test_processes_share_a_catalog_in_postgresql(postgresql: Server, tmp_path: Path) -> None:
+    postgresql.run("create database metastore;")
+    lake = Lake({"LAKE_HOME": str(tmp_path), "LAKE_THRIFT_PORT": str(free_port()), "LAKE_MEMORY": "1g",
+                 "LAKE_METASTORE_URL": postgresql.url.replace("/shop", "/metastore"),
+                 "LAKE_METASTORE_USER": postgresql.user, "LAKE_METASTORE_PASSWORD": PASSWORD})  # fmt: skip
+    assert lake.run("generate", "tickit", "--out", str(tmp_path), "--scale", "0.001").returncode == 0
+    with lake.running("serve", "--ingest", "tickit", until_landed=("date",)) as process:
+        started = psutil.Process(process.pid).children(recursive=True)
+        commands = [" ".join(each.cmdline()) for each in started if each.name() == "java"]
+        found = lake.run("sql", "select count(*) as dates from silver_tickit.`date`", "--json")
+    assert found.returncode == 0, found.stderr[-2000:]
+    assert json.loads(found.stdout) == [{"dates": 365}]
+    assert commands
+    assert PASSWORD not in " ".join(commands)
+    assert not (tmp_path / "metastore").exists(), "no embedded catalog was made"
+
+
+def test_a_catalog_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
+    url = f"jdbc:postgresql://127.0.0.1:{free_port()}/metastore"
+    lake = Lake({"LAKE_HOME": str(tmp_path), "LAKE_METASTORE_URL": url, "LAKE_METASTORE_PASSWORD": PASSWORD})
+    done = lake.run("sql", "show databases")
+    assert done.returncode == 1
+    assert "the catalog's database cannot be opened" in done.stderr
+    assert "LAKE_METASTORE_URL" in done.stderr
+    assert PASSWORD not in done.stderr
