@@ -28,7 +28,8 @@ JAVA = 17
 SPARK = Path(pyspark.__file__).parent
 LOCK = Path(__file__).with_name("jars.lock")
 # Errors only, unless LAKE_SPARK_LOG says otherwise: a terminal belongs to the command that runs in it. The embedded
-# metastore logs as errors, with their stack, what its caller handles.
+# metastore logs as errors, with their stack, what its caller handles; where its database cannot be opened, forty times
+# before it gives up. A client of the Thrift server that hangs up is an error to it.
 _LOGGING = """\
 rootLogger.level = ${env:LAKE_SPARK_LOG:-error}
 rootLogger.appenderRef.stderr.ref = console
@@ -36,6 +37,22 @@ logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = ${env:LAKE_SPARK_LOG:-error}
 logger.metastore.name = org.apache.hadoop.hive.metastore.RetryingHMSHandler
 logger.metastore.level = ${env:LAKE_SPARK_LOG:-off}
+logger.thrift.name = org.apache.thrift.server.TThreadPoolServer
+logger.thrift.level = ${env:LAKE_SPARK_LOG:-off}
+logger.catalog.name = DataNucleus.Datastore
+logger.catalog.level = ${env:LAKE_SPARK_LOG:-error}
+logger.catalog.additivity = false
+logger.catalog.appenderRef.catalog.ref = catalog
+appender.catalog.type = Console
+appender.catalog.name = catalog
+appender.catalog.target = SYSTEM_ERR
+appender.catalog.filter.burst.type = BurstFilter
+appender.catalog.filter.burst.level = ERROR
+appender.catalog.filter.burst.rate = 0.01
+appender.catalog.filter.burst.maxBurst = 1
+appender.catalog.layout.type = PatternLayout
+appender.catalog.layout.pattern = %p catalog: %replace{%ex{short.message}}{(?s)\\. Terminating.*}{}. \
+Is it embedded, and does another process have it open? Use one `lake serve` for all (dbt: --target thrift)%n%ex{0}
 appender.console.type = Console
 appender.console.name = console
 appender.console.target = SYSTEM_ERR

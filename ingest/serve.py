@@ -62,11 +62,6 @@ def serving(spark: SparkSession, port: int) -> Iterator[str]:
     SetupError
         The server does not start.
     """
-    # A client that hangs up is an error to it, with the whole of its stack.
-    log4j = "org.apache.logging.log4j"
-    java_class(spark, f"{log4j}.core.config.Configurator").setLevel(
-        "org.apache.thrift.server.TThreadPoolServer", java_class(spark, f"{log4j}.Level").OFF
-    )
     server_class = java_class(spark, "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2")
     try:
         server = server_class.startWithContext(spark._jsparkSession.sqlContext())

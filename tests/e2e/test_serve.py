@@ -124,6 +124,11 @@ def test_a_second_process_is_told_in_one_line_to_use_it(served: Served) -> None:
     assert second.stderr.count("\n") == 3
     assert "another process (a dbt or lake command) has it open" in second.stderr
     assert "use one `lake serve` for all (dbt: --target thrift)" in second.stderr
+    dbt = served.lake.command("dbt", "--quiet", "run", "--target", "dev", "--select", "dim_dates")
+    assert dbt.returncode == 1
+    (told,) = [line for line in (dbt.stdout + dbt.stderr).splitlines() if "catalog" in line]
+    assert "Use one `lake serve` for all (dbt: --target thrift)" in told
+    assert len((dbt.stdout + dbt.stderr).splitlines()) < 20
     server = served.lake.run("serve")
     assert server.returncode == 1
     assert f"port {served.port} is in use" in server.stderr
