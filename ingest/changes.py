@@ -9,6 +9,7 @@ the order in which the source made the changes and has no ties.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import Column as Expression
@@ -235,15 +236,13 @@ def judge_late(
     raised = F.when(F.col("_unplaced") & after & (log < held_log), F.concat(held_log, F.lit("/"), offset))
     overtaken = F.lit(False)
     if is_postgresql:
-        # The transaction was open while the snapshot read the row (see `placed_by_delivery`).
-        held_is_read = F.col("_held_op") == "r"
-        held_unknown = _commit_lsn("_held_sequence").isNull()
-        newer = F.when(held_is_read, F.col("_held_lsn").isNotNull()).otherwise(F.col("__lsn") > F.col("_held_lsn"))
-        counts = ~is_read() & _commit_lsn().isNull() & held_unknown & (log < held_log) & newer & after
+        of_held = _Names("_held_op", "_held_sequence", "_held_lsn", "_held")
+        counts = ~is_read() & (log < held_log) & _was_open(_EVENT, of_held)
         from_held = F.concat(F.substring_index("_held", ".", 2), F.lit("."), F.substring_index(position, ".", -1))
-        raised = raised.when(F.coalesce(counts, F.lit(False)), from_held)
+        raised = raised.when(counts, from_held)
         # The other way round: the change of the transaction that was open is there, and the row comes late.
-        overtaken = F.coalesce(is_read() & ~after & ~held_is_read & held_unknown, F.lit(False))
+        held_unknown = (F.col("_held_op") != "r") & _commit_lsn("_held_sequence").isNull()
+        overtaken = F.coalesce(is_read() & ~after & held_unknown, F.lit(False))
     joined = joined.withColumn("__position", F.coalesce(raised, position))
     # A snapshot may read a row again at the same position: the later reading counts.
     read_again = is_read() & (position > F.col("_held"))
@@ -324,7 +323,7 @@ def completed(
             reduce(DataFrame.unionByName, older)
             .drop("_moved_at")
             .join(F.broadcast(moves), F.col(f"`{key}`") == F.col("_old_key"))
-            .where("__position < _moved_at and __op <> 'd'")
+            .where(_is_before_move(table))
             .withColumns({name: F.col(f"_new_{name}") for name in dict.fromkeys([*table.key, key])})
         )
         candidates.append(renamed.select(*columns))
@@ -343,18 +342,32 @@ def key_changes(own: DataFrame, changes: DataFrame, gone: DataFrame | None, tabl
     gone:
         Silver's tombstones, where they are if they came in a batch before; None before the first commit.
 
-    Columns: `_old_key` (record key), `_new_<column>` of each key column and of the record key, `_moved_at` (position).
+    Columns: `_old_key` (record key) and `_gone_at`, the position of its delete, for PostgreSQL with `_gone_lsn` and
+    `_gone_sequence`; `_new_<column>` of each key column and of the record key; `_moved_at`, the position of the create.
     """
+    # An LSN, and not a place in the log: the place of one of the two may have been raised.
+    event = F.concat(epoch_of("__position"), F.col("__lsn").cast("string")) if _has_lsn(table) else _log()
     created = own.where("__op = 'c' and _unavailable is not null").select(
         *(F.col(f"`{name}`").alias(f"_new_{name}") for name in dict.fromkeys([*table.key, table.record_key])),
         F.col("__position").alias("_moved_at"),
-        _log().alias("_moved_log"),
+        event.alias("_event"),
     )
-    old = [F.col(f"`{table.record_key}`").alias("_old_key"), _log().alias("_moved_log")]
+    old = [F.col(f"`{table.record_key}`").alias("_old_key"), F.col("__position").alias("_gone_at")]
+    old.append(event.alias("_event"))
+    if _has_lsn(table):
+        old += [F.col("__source_sequence").alias("_gone_sequence"), F.col("__lsn").alias("_gone_lsn")]
     deleted = changes.where("__op = 'd'").select(*old)
     if gone is not None:
         deleted = deleted.unionByName(gone.select(*old)).distinct()
-    return deleted.join(F.broadcast(created), "_moved_log").drop("_moved_log")
+    return deleted.join(F.broadcast(created), "_event").drop("_event")
+
+
+def _is_before_move(table: Table) -> Expression:
+    """Of a change, or a row of silver, joined with `key_changes`: whether the delete of its key comes after it."""
+    is_before = F.col("__position") < F.col("_gone_at")
+    if _has_lsn(table):
+        is_before |= _was_open(_Names("", "_gone_sequence", "_gone_lsn", "_gone_at"), _EVENT)
+    return is_before & (F.col("__op") != "d")
 
 
 def _newest_values(candidates: DataFrame, table: Table) -> DataFrame:
@@ -502,6 +515,35 @@ def epoch_of(position: str | Expression) -> Expression:
 def is_unplaced(table: Table) -> Expression:
     """Whether a row was read by an incremental snapshot: it has no log position."""
     return is_read() & log_position(table).isNull()
+
+
+def _has_lsn(table: Table) -> bool:
+    return table.options.connector == "postgresql"
+
+
+@dataclass(frozen=True)
+class _Names:
+    """The columns of a change of PostgreSQL, or of a row that silver holds, in a frame that has both."""
+
+    op: str
+    sequence: str
+    lsn: str
+    position: str
+
+
+_EVENT = _Names("__op", "__source_sequence", "__lsn", "__position")
+
+
+def _was_open(change: _Names, held: _Names) -> Expression:
+    """Whether a change that is no snapshot's row counts against a held row with a greater place in the log.
+
+    It does where its transaction was open while a snapshot read the row, or was one of those (see
+    `placed_by_delivery`): nothing knows a commit of either, and the change was delivered later. Never null.
+    """
+    unknown = _commit_lsn(change.sequence).isNull() & _commit_lsn(held.sequence).isNull()
+    is_newer = F.when(F.col(held.op) == "r", F.col(held.lsn).isNotNull()).otherwise(F.col(change.lsn) > F.col(held.lsn))
+    places = (F.concat(epoch_of(F.col(n.position)), F.substring_index(n.position, "/", -1)) for n in (change, held))
+    return F.coalesce(unknown & is_newer & (next(places) > next(places)), F.lit(False))
 
 
 def _commit_lsn(sequence: str = "__source_sequence") -> Expression:

@@ -125,7 +125,7 @@ def test_a_second_process_is_told_in_one_line_to_use_it(served: Served) -> None:
     assert "another process (a dbt or lake command) has it open" in second.stderr
     assert "use one `lake serve` for all (dbt: --target thrift)" in second.stderr
     dbt = served.lake.command("dbt", "--quiet", "run", "--target", "dev", "--select", "dim_dates")
-    assert dbt.returncode == 1
+    assert dbt.returncode == 2
     (told,) = [line for line in (dbt.stdout + dbt.stderr).splitlines() if "catalog" in line]
     assert "Use one `lake serve` for all (dbt: --target thrift)" in told
     assert len((dbt.stdout + dbt.stderr).splitlines()) < 20

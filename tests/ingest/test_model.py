@@ -562,6 +562,10 @@ def _change(
 
 
 _AWAY = UNAVAILABLE_VALUE
+_OPEN = (
+    _change(2, "d", 1, 95, None, None, "", ""),
+    _change(3, "c", 2, 95, None, 2, _AWAY, _AWAY, moved_from=(1, 1)),
+)
 # Smallest deliveries of a PostgreSQL table after which silver once differed: files that come late, or cut a key change.
 MENDED: Mapping[str, list[File]] = {
     "a quarantined update does not hide the value of one before it": [
@@ -614,6 +618,18 @@ MENDED: Mapping[str, list[File]] = {
             0,
         ),
         File(0, 1, (_change(1, "c", 2, 20, 15, 2, "B2", "N2"), _change(2, "u", 2, 25, 21, 2, "B3", "N2")), 1),
+    ],
+    "a key that a transaction changed which was open during the snapshot takes its values along": [
+        File(0, 0, (_change(0, "r", 1, 100, None, 1, "A", "N"), _change(1, "u", 1, 90, None, 2, _AWAY, _AWAY)), 0),
+        File(0, 2, (*_OPEN,), 1),
+    ],
+    "the same, in the batch of the snapshot": [
+        File(0, 0, (_change(0, "r", 1, 100, None, 1, "A", "N"), _change(1, "u", 1, 90, None, 2, _AWAY, _AWAY)), 0),
+        File(0, 2, (*_OPEN,), 0),
+    ],
+    "the same, and the old key is a row again": [
+        File(0, 0, (_change(0, "r", 1, 100, None, 1, "A", "N"), _change(1, "u", 1, 90, None, 2, _AWAY, _AWAY)), 0),
+        File(0, 2, (*_OPEN, _change(4, "c", 1, 97, None, 5, "B", "N")), 1),
     ],
     "a snapshot that comes after a change of a transaction it saw open loses": [
         File(0, 1, (_change(1, "u", 1, 90, None, 9, "B", "N"),), 0),
