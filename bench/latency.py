@@ -10,7 +10,7 @@ stamp. The stages of a probe:
 - written: until Hudi's commit is complete;
 - visible: until the client, which asks again and again, has read it.
 
-    make up && python bench/latency.py
+    make up && python -m bench.latency
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ class Probe:
     column: str
     statement: str
 
-    def living(self, above: int) -> str:
-        """A key that silver has."""
-        live = f"__deleted = 'false' and {self.key} > {above}"
-        return f"select {self.key} from silver_tickit.{self.table} where {live} limit 1"
+    @property
+    def living(self) -> str:
+        """Any key that silver has."""
+        return f"select {self.key} from silver_tickit.{self.table} where __deleted = 'false' order by rand() limit 1"
 
     def query(self, key: int) -> str:
         """The row in silver."""
@@ -124,7 +124,13 @@ def main() -> None:
         out.print(f"{len(idle)} idle connections, {options.rate:g} transactions a second, warming up")
         time.sleep(options.warm_up)
         client = hive.connect("127.0.0.1", port=lake.port).cursor()
-        found = [_probe(chain, lake, written, client, PROBES[number % 2]) for number in range(options.count)]
+        found = []
+        for number in range(options.count):
+            probe = PROBES[number % 2]
+            stages = _probe(chain, lake, written, client, probe)
+            told = ", ".join(f"{name} {value:.2f}" for name, value in zip(STAGES, stages, strict=True))
+            out.print(f"{number + 1:>3} {probe.table:<6} {sum(stages):5.2f} s: {told}", highlight=False)
+            found.append(stages)
     grid = Grid(title=f"{options.count} probes, {options.rate:g} transactions a second", title_justify="left")
     for title in ("", "median s", "95th percentile s", "longest s"):
         grid.add_column(title, justify="right" if title else "left")
@@ -141,10 +147,10 @@ def _probe(
     """Seconds of each stage of one change."""
     # Not in step with the batches before it.
     time.sleep(random.uniform(0.0, 2.0))  # noqa: S311
-    stamp, key = f"{random.randrange(10_000, 999_999)}.00", random.randrange(1, 8)  # noqa: S311
+    stamp = f"{random.randrange(10_000, 99_999)}.00"  # noqa: S311
     server, database = (chain.mariadb, "ecomm") if probe.table == "sale" else (chain.postgresql, "tickit")
     # A key that has gone with the load would never be found.
-    client.execute(probe.living(key * 20))
+    client.execute(probe.living)
     ((key,),) = client.fetchall()
     statement = probe.statement.format(stamp=stamp, key=key)
     run(server.client(database), where=server.folder, text=statement, **server.client_environment())
@@ -157,7 +163,8 @@ def _probe(
             break
         if time.monotonic() > deadline:
             raise SystemExit(f"{probe.table} {key}: not seen within {WITHIN_S} s")
-        time.sleep(0.05)
+        # Asking without a pause would take a processor of its own.
+        time.sleep(0.2)
     seen = time.time()
     _wait(lambda: (probe.topic, stamp) in written, "the record's time")
     in_kafka, writes = written[(probe.topic, stamp)], _instant(requested)
@@ -209,6 +216,8 @@ def _load(rate: float) -> Iterator[None]:
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
         try:
             yield
+            if process.poll() is not None:
+                raise SystemExit("the load has ended before the probes: `up --row-changes` makes the history longer")
         finally:
             process.terminate()
             process.wait(WITHIN_S)

@@ -43,7 +43,7 @@ from ingest.reconcile import KINDS, Reconciled
 from ingest.reconcile import reconcile as reconcile_table
 from ingest.runner import STAGES, Landed, PendingPlan, failures, land, pending_plan, replay
 from ingest.serve import require_free, server_settings, serving
-from ingest.session import first_line, open_session
+from ingest.session import first_line, lasting, open_session
 from ingest.silver import Counts, SilverTable
 from ingest.transactions import is_consistent, newest_cut
 from ingest.transactions import release as release_transaction
@@ -190,7 +190,7 @@ def ingest(
         chosen = load_source(project, source).landed_together(_names(tables))
         if continuous:
             err.print("starting Spark")
-            spark = open_session(project)
+            spark = open_session(project, lasting(project))
             with _signalled() as stop:
                 well = _land_continuously(spark, chosen, stop, workers, metrics_port=metrics_port, as_json=as_json)
             raise typer.Exit(0 if well else 1)
@@ -234,7 +234,7 @@ def serve(
         tables = load_source(project, ingested).tables if ingested else ()
         require_free(port)
         err.print("starting Spark")
-        spark = open_session(project, server_settings(port))
+        spark = open_session(project, {**lasting(project), **server_settings(port)})
         with _signalled() as stop, serving(spark, port) as address:
             err.print(f"serving: dbt --target thrift, beeline -u jdbc:hive2://{address}")
             well = not tables or _land_continuously(
