@@ -83,9 +83,16 @@ MUTATIONS = (
     Mutation(
         "open transactions lose against the snapshot",
         "ingest/changes.py",
-        "raised.when(F.coalesce(counts, F.lit(False)), from_held)",
+        "raised.when(counts, from_held)",
         "raised",
         scene("a_transaction_that_was_open_during_the_snapshot_wins_in_later_batches"),
+    ),
+    Mutation(
+        "a key changed by an open transaction loses its values",
+        "ingest/changes.py",
+        "is_before |= _was_open(",
+        "is_before & _was_open(",
+        (MENDED,),
     ),
     Mutation(
         "snapshots amid the stream not placed",
