@@ -16,7 +16,7 @@ from typing import Any
 
 from conftest import REPOSITORY
 
-_WITHIN_S = 180
+_WITHIN_S = 300
 
 
 @dataclass

@@ -137,5 +137,5 @@ def test_a_second_process_is_told_in_one_line_to_use_it(served: Served) -> None:
 
 def test_a_signal_ends_it_well(served: Served) -> None:
     served.process.send_signal(signal.SIGTERM)
-    assert served.process.wait(60) == 0
+    assert served.process.wait(120) == 0
     assert served.lake.run("status", "tickit", "--json").returncode == 0
