@@ -542,8 +542,12 @@ def _was_open(change: _Names, held: _Names) -> Expression:
     """
     unknown = _commit_lsn(change.sequence).isNull() & _commit_lsn(held.sequence).isNull()
     is_newer = F.when(F.col(held.op) == "r", F.col(held.lsn).isNotNull()).otherwise(F.col(change.lsn) > F.col(held.lsn))
-    places = (F.concat(epoch_of(F.col(n.position)), F.substring_index(n.position, "/", -1)) for n in (change, held))
-    return F.coalesce(unknown & is_newer & (next(places) > next(places)), F.lit(False))
+    delivered, held_delivered = (
+        # A new epoch counts its offsets anew.
+        F.concat(epoch_of(each.position), F.substring_index(each.position, "/", -1))
+        for each in (change, held)
+    )
+    return F.coalesce(unknown & is_newer & (delivered > held_delivered), F.lit(False))
 
 
 def _commit_lsn(sequence: str = "__source_sequence") -> Expression:

@@ -160,10 +160,10 @@ def _require_free_catalog(project: Project, settings: Mapping[str, str]) -> None
     try:
         with file.open("r+b") as lock:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return
     except BlockingIOError as error:
         raise _catalog_in_use(project) from error
+    except OSError:
+        return  # there is none yet, or it cannot be written: Spark will say so
 
 
 def _catalog_in_use(project: Project) -> SetupError:
