@@ -23,7 +23,6 @@ import re
 import shutil
 import signal
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -40,6 +39,7 @@ from pyhive import hive  # type: ignore[import-untyped]
 from rich.console import Console
 from rich.table import Table as Grid
 
+from dev.chain.latency import summary
 from dev.chain.processes import run, running
 from dev.chain.servers import Chain
 from dev.chain.settings import Settings
@@ -135,9 +135,7 @@ def main() -> None:
     for title in ("", "median s", "95th percentile s", "longest s"):
         grid.add_column(title, justify="right" if title else "left")
     for name, values in ("in all", [sum(each) for each in found]), *zip(STAGES, zip(*found, strict=True), strict=True):
-        ordered = sorted(values)
-        shown = (statistics.median(ordered), ordered[int(0.95 * (len(ordered) - 1))], ordered[-1])
-        grid.add_row(name, *(f"{value:.2f}" for value in shown))
+        grid.add_row(name, *(f"{value:.2f}" for value in summary(values)))
     out.print(grid)
 
 

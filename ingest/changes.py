@@ -216,8 +216,7 @@ def judge_late(
     """
     held_columns = [F.col("__position").alias("_held"), F.col("__op").alias("_held_op")]
     held_columns += [F.col("__carried").alias("_held_carried"), is_unplaced(table).alias("_held_unplaced")]
-    is_postgresql = table.options.connector == "postgresql"
-    if is_postgresql:
+    if _has_lsn(table):
         held_columns += [F.col("__source_sequence").alias("_held_sequence"), F.col("__lsn").alias("_held_lsn")]
     row = F.struct("__deleted", *(f"`{column.name}`" for column in table.columns))
     if table.options.order_by:
@@ -230,14 +229,13 @@ def judge_late(
     joined = late.join(send(relevant), same_key, "left").withColumn("_unplaced", is_unplaced(table))
     position, offset = F.col("__position"), F.substring_index("__position", "/", -1)
     log, held_log = _log(), F.substring_index("_held", "/", 1)
-    # A new epoch counts its offsets anew.
-    after = F.concat(epoch_of("__position"), offset) > F.concat(epoch_of("_held"), F.substring_index("_held", "/", -1))
+    after = _delivered("__position") > _delivered("_held")
     # What a row without a position of its own comes after is known now.
     raised = F.when(F.col("_unplaced") & after & (log < held_log), F.concat(held_log, F.lit("/"), offset))
     overtaken = F.lit(False)
-    if is_postgresql:
-        of_held = _Names("_held_op", "_held_sequence", "_held_lsn", "_held")
-        counts = ~is_read() & (log < held_log) & _was_open(_EVENT, of_held)
+    if _has_lsn(table):
+        of_held = _Names("_held_sequence", "_held_lsn", "_held")
+        counts = ~is_read() & (log < held_log) & _was_open(_EVENT, of_held, F.col("_held_op") == "r")
         from_held = F.concat(F.substring_index("_held", ".", 2), F.lit("."), F.substring_index(position, ".", -1))
         raised = raised.when(counts, from_held)
         # The other way round: the change of the transaction that was open is there, and the row comes late.
@@ -352,8 +350,11 @@ def key_changes(own: DataFrame, changes: DataFrame, gone: DataFrame | None, tabl
         F.col("__position").alias("_moved_at"),
         event.alias("_event"),
     )
-    old = [F.col(f"`{table.record_key}`").alias("_old_key"), F.col("__position").alias("_gone_at")]
-    old.append(event.alias("_event"))
+    old = [
+        F.col(f"`{table.record_key}`").alias("_old_key"),
+        F.col("__position").alias("_gone_at"),
+        event.alias("_event"),
+    ]
     if _has_lsn(table):
         old += [F.col("__source_sequence").alias("_gone_sequence"), F.col("__lsn").alias("_gone_lsn")]
     deleted = changes.where("__op = 'd'").select(*old)
@@ -366,7 +367,7 @@ def _is_before_move(table: Table) -> Expression:
     """Of a change, or a row of silver, joined with `key_changes`: whether the delete of its key comes after it."""
     is_before = F.col("__position") < F.col("_gone_at")
     if _has_lsn(table):
-        is_before |= _was_open(_Names("", "_gone_sequence", "_gone_lsn", "_gone_at"), _EVENT)
+        is_before |= _was_open(_Names("_gone_sequence", "_gone_lsn", "_gone_at"), _EVENT, is_read())
     return is_before & (F.col("__op") != "d")
 
 
@@ -525,29 +526,29 @@ def _has_lsn(table: Table) -> bool:
 class _Names:
     """The columns of a change of PostgreSQL, or of a row that silver holds, in a frame that has both."""
 
-    op: str
     sequence: str
     lsn: str
     position: str
 
 
-_EVENT = _Names("__op", "__source_sequence", "__lsn", "__position")
+_EVENT = _Names("__source_sequence", "__lsn", "__position")
 
 
-def _was_open(change: _Names, held: _Names) -> Expression:
+def _was_open(change: _Names, held: _Names, held_is_read: Expression) -> Expression:
     """Whether a change that is no snapshot's row counts against a held row with a greater place in the log.
 
     It does where its transaction was open while a snapshot read the row, or was one of those (see
     `placed_by_delivery`): nothing knows a commit of either, and the change was delivered later. Never null.
     """
     unknown = _commit_lsn(change.sequence).isNull() & _commit_lsn(held.sequence).isNull()
-    is_newer = F.when(F.col(held.op) == "r", F.col(held.lsn).isNotNull()).otherwise(F.col(change.lsn) > F.col(held.lsn))
-    delivered, held_delivered = (
-        # A new epoch counts its offsets anew.
-        F.concat(epoch_of(each.position), F.substring_index(each.position, "/", -1))
-        for each in (change, held)
-    )
-    return F.coalesce(unknown & is_newer & (delivered > held_delivered), F.lit(False))
+    is_newer = F.when(held_is_read, F.col(held.lsn).isNotNull()).otherwise(F.col(change.lsn) > F.col(held.lsn))
+    after = _delivered(change.position) > _delivered(held.position)
+    return F.coalesce(unknown & is_newer & after, F.lit(False))
+
+
+def _delivered(position: str) -> Expression:
+    """When a position was delivered, as a text that sorts so: a new epoch counts its offsets anew."""
+    return F.concat(epoch_of(position), F.substring_index(position, "/", -1))
 
 
 def _commit_lsn(sequence: str = "__source_sequence") -> Expression:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import statistics
 import subprocess
 import sys
 import time
@@ -23,7 +22,7 @@ from rich.table import Table as Grid
 
 from dev.chain.connectors import connectors, deploy
 from dev.chain.databases import DEFAULT_ROW_CHANGES, Databases, apply_changes
-from dev.chain.latency import Latencies, measure
+from dev.chain.latency import measure, summary
 from dev.chain.processes import Server, running, start, stop
 from dev.chain.servers import Chain
 from dev.chain.settings import ROOT, Settings
@@ -175,13 +174,8 @@ def latency(count: Count = 200, rate: Rate = 20) -> None:
         for title in ("from commit to consumer", "changes", "median ms", "p95 ms", "max ms"):
             grid.add_column(title, justify="left" if title.startswith("from") else "right")
         for system, seconds in measured.items():
-            grid.add_row(system, f"{len(seconds):,}", *(f"{1000 * value:.0f}" for value in _summary(seconds)))
+            grid.add_row(system, f"{len(seconds):,}", *(f"{1000 * value:.0f}" for value in summary(seconds)))
         out.print(grid)
-
-
-def _summary(seconds: Latencies) -> tuple[float, float, float]:
-    ordered = sorted(seconds)
-    return statistics.median(ordered), ordered[int(0.95 * (len(ordered) - 1))], ordered[-1]
 
 
 @app.command()

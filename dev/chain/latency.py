@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -74,6 +75,12 @@ def measure(databases: Databases, topics: Topics, *, count: int, rate: float) ->
             if of == system:
                 latencies.setdefault(system, []).append(max(islice(arrived, events)) - acknowledged)
     return latencies
+
+
+def summary(seconds: Latencies) -> tuple[float, float, float]:
+    """Median, 95th percentile and the longest."""
+    ordered = sorted(seconds)
+    return statistics.median(ordered), ordered[int(0.95 * (len(ordered) - 1))], ordered[-1]
 
 
 def _changes(topics: Topics, records: Sequence[Record]) -> list[tuple[str, tuple[object, ...], float]]:
