@@ -1,0 +1,277 @@
+"""What a commit costs as the table grows, in rows and in commits.
+
+The first part lands batches of 1,000 updates of random rows into tables of several sizes, in turns; the second lands a
+thousand small batches into one table and compares the last hundred with the first. Of each commit: seconds, Spark's
+jobs, files and bytes that are new in the table's folder, against the bytes of the events. The table is TICKIT's `sale`.
+It is not landed row by row: the silver rows of a small `sale` are repeated under other keys and written as a first
+batch is, with as many buckets as ingest would choose. The session is that of a continuous run.
+
+The commits of a merge-on-read table are a cycle of ten: the last one compacts as well. `usual` is the median of the
+others, `compacting` that of these, and `cycle` the mean of all. Seconds say little on a machine that has other work:
+the processor seconds of Java and Python beside them do.
+
+    python -m bench.growth --rows 100000,1000000,10000000 --commits 1000
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from rich.console import Console
+from rich.table import Table as Grid
+
+from bench.footprint import Footprint, Processes
+from bench.updates import BEHIND, TABLE, landed
+from ingest.datasets import generate
+from ingest.declaration import Table, load_source
+from ingest.decode.columns import silver_columns
+from ingest.project import FilesConnection, Project
+from ingest.session import lasting, open_session
+from ingest.silver import SilverTable
+
+# The original `sale` has 172,456 rows at scale 1; this many are enough to repeat.
+SAMPLE_SCALE = 0.05
+SIZES_AT_MOST, COMMITS_AT_MOST = 1.3, 1.2
+CYCLE = 10
+WARM_UP = 5
+out = Console(width=None if Console().is_terminal else 160, highlight=False)
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What landing one batch took, and left in the table's folder."""
+
+    seconds: float
+    processor_s: float
+    jobs: int
+    files: int
+    written: int
+    events: int
+    compacts: bool
+
+
+class Grown:
+    """A silver table of a size, and the batches that come to it."""
+
+    def __init__(self, spark: SparkSession, sample: Table, home: Path, rows: int, schema: str) -> None:
+        self.rows = rows
+        self._spark = spark
+        self._events = _examples(sample)
+        # The same rows and keys in every run.
+        self._random = random.Random(rows)  # noqa: S311
+        self._batches = 0
+        topics = home / schema
+        self._topic = topics / sample.options.topic
+        self._topic.mkdir(parents=True)
+        self.table = replace(sample, schema=schema, connection=FilesConnection(type="files", path=str(topics)))
+        self.folder = Path(_seeded(spark, sample, self.table, rows).removeprefix("file:"))
+        self._before = Footprint.of(self.folder)
+
+    @property
+    def timeline(self) -> Footprint:
+        """The files of the table's timeline, the archived part included."""
+        return self._before.below(self.folder / ".hoodie" / "timeline")
+
+    @property
+    def files(self) -> Footprint:
+        """The files of the table, as its last commit has left them."""
+        return self._before
+
+    def commit(self, updates: int) -> Commit:
+        """Lands updates of as many rows, each a row of its own."""
+        file = self._write(updates)
+        jobs, busy, started = _jobs(self._spark), Processes.of(os.getpid()).processor_s, time.monotonic()
+        landed(self._spark, self.table)
+        seconds, busy = time.monotonic() - started, Processes.of(os.getpid()).processor_s - busy
+        before, self._before = self._before, Footprint.of(self.folder)
+        new = self._before.new_since(before)
+        return Commit(
+            seconds,
+            busy,
+            _jobs(self._spark) - jobs,
+            len(new),
+            self._before.written_since(before),
+            file.stat().st_size,
+            # Of a merge-on-read table, writes are delta commits, compactions are commits.
+            any(path.suffix == ".commit" for path in new),
+        )
+
+    def _write(self, updates: int) -> Path:
+        self._batches += 1
+        lines = []
+        for number, key in enumerate(self._random.sample(range(1, self.rows + 1), updates)):
+            event = self._events[key % len(self._events)] | {
+                "salesid": key,
+                "commission": self._random.randrange(10_000) / 100,
+                "__op": "u",
+                "__source_pos": BEHIND * self._batches + number,
+                "__source_snapshot": "false",
+            }
+            lines.append(json.dumps(event, separators=(",", ":")) + "\n")
+        file = self._topic / f"{self._topic.name}+0+{BEHIND + self._batches:012}.json"
+        file.write_text("".join(lines), encoding="utf-8")
+        return file
+
+
+def main() -> None:
+    """Prints what a commit takes by the table's rows, and by the commits that it has had."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", default="100000,1000000,10000000", help="Sizes of the first part; '' leaves it out.")
+    parser.add_argument("--updates", type=int, default=1000, help="Updates of each of its batches.")
+    parser.add_argument("--cycles", type=int, default=1, help="Times ten batches for each size, after a warm-up.")
+    parser.add_argument("--commits", type=int, default=1000, help="Commits of the second part; 0 leaves it out.")
+    parser.add_argument("--commit-rows", type=int, default=100_000, help="Rows of its table.")
+    parser.add_argument("--commit-updates", type=int, default=50, help="Updates of each of its commits.")
+    parser.add_argument("--warm-up", type=int, default=20, help="Its commits that are not counted.")
+    options = parser.parse_args()
+    Path(os.environ.get("LAKE_HOME", tempfile.gettempdir())).mkdir(parents=True, exist_ok=True)
+    home = Path(tempfile.mkdtemp(prefix="bench-", dir=os.environ.get("LAKE_HOME")))
+    os.environ["LAKE_HOME"] = str(home)
+    try:
+        generate("tickit", home, scale=SAMPLE_SCALE, form="json", phase="snapshot")
+        project = Project.load(Path(__file__).resolve().parent.parent)
+        spark = open_session(project, lasting(project))
+        (sample,) = load_source(project, "tickit").choose([TABLE])
+        landed(spark, sample)
+        if options.rows:
+            sizes = [int(text) for text in options.rows.split(",")]
+            _by_rows(spark, sample, home, sizes, options.updates, options.cycles)
+        if options.commits:
+            grown = Grown(spark, sample, home, options.commit_rows, "bench_commits")
+            _by_commits(grown, options.commits, options.commit_updates, options.warm_up)
+        spark.stop()
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _by_rows(spark: SparkSession, sample: Table, home: Path, sizes: Sequence[int], updates: int, cycles: int) -> None:
+    tables = []
+    for rows in sizes:
+        started = time.monotonic()
+        tables.append(Grown(spark, sample, home, rows, f"bench_{rows}"))
+        out.print(f"{rows:,} rows in {time.monotonic() - started:.0f} s, {len(tables[-1].files)} files")
+    commits: list[list[Commit]] = [[] for _ in tables]
+    for number in range(1, WARM_UP + CYCLE * cycles + 1):
+        for table, done in zip(tables, commits, strict=True):
+            done.append(table.commit(updates))
+        told = ", ".join(f"{done[-1].seconds:.2f}{' (compacting)' * done[-1].compacts}" for done in commits)
+        out.print(f"batch {number}: {told} s")
+    measured = [done[-CYCLE * cycles :] for done in commits]
+    grid = _grid(f"batches of {updates:,} updates", "rows")
+    for table, done in zip(tables, measured, strict=True):
+        grid.add_row(f"{table.rows:,}", *_cells(done, measured[0]))
+    out.print(grid)
+    usual = [_usual(done) for done in measured]
+    _tell("the largest to the smallest", usual[-1] / usual[0], SIZES_AT_MOST)
+    _tell("processor seconds", _busy(measured[-1]) / _busy(measured[0]), SIZES_AT_MOST)
+
+
+def _by_commits(grown: Grown, commits: int, updates: int, warm_up: int) -> None:
+    for _ in range(warm_up):
+        grown.commit(updates)
+    part = max(CYCLE, commits // 10)
+    grid = _grid(f"{commits:,} commits of {updates} updates, {grown.rows:,} rows", "commits")
+    for title in ("files in all", "of the timeline"):
+        grid.add_column(title, justify="right")
+    parts: list[list[Commit]] = []
+    for end in range(part, commits + 1, part):
+        parts.append([grown.commit(updates) for _ in range(part)])
+        places = f"{len(grown.files):,}", f"{len(grown.timeline):,}"
+        grid.add_row(f"{end - part + 1}-{end}", *_cells(parts[-1], parts[0]), *places)
+        cycle = statistics.mean(commit.seconds for commit in parts[-1])
+        told = f"{_usual(parts[-1]):.2f} s, cycle {cycle:.2f} s, {_busy(parts[-1]):.2f} processor s"
+        out.print(f"{end} commits: {told}; {places[0]} files, {places[1]} of the timeline")
+    out.print(grid)
+    first, last = (statistics.mean(commit.seconds for commit in each) for each in (parts[0], parts[-1]))
+    _tell(f"the last {part} to the first, compactions included", last / first, COMMITS_AT_MOST)
+    first, last = (statistics.mean(commit.processor_s for commit in each) for each in (parts[0], parts[-1]))
+    _tell("processor seconds, compactions included", last / first, COMMITS_AT_MOST)
+
+
+def _grid(title: str, first: str) -> Grid:
+    grid = Grid(title=title, title_justify="left")
+    for name in (
+        first, "usual s", "best s", "ratio", "processor s", "ratio", "compacting s", "cycle s", "ratio",
+        "jobs", "files", "bytes a byte in", "in the cycle",
+    ):  # fmt: skip
+        grid.add_column(name, justify="right")
+    return grid
+
+
+def _cells(commits: Sequence[Commit], first: Sequence[Commit]) -> list[str]:
+    usual = [commit for commit in commits if not commit.compacts]
+    compacting = [commit.seconds for commit in commits if commit.compacts]
+    cycle, cycle_at_first = (statistics.mean(commit.seconds for commit in each) for each in (commits, first))
+    return [
+        f"{_usual(commits):.2f}",
+        f"{min(commit.seconds for commit in usual):.2f}",
+        f"{_usual(commits) / _usual(first):.2f}",
+        f"{_busy(commits):.2f}",
+        f"{_busy(commits) / _busy(first):.2f}",
+        f"{statistics.median(compacting):.2f}" if compacting else "-",
+        f"{cycle:.2f}",
+        f"{cycle / cycle_at_first:.2f}",
+        f"{statistics.median(commit.jobs for commit in usual):g}",
+        f"{statistics.median(commit.files for commit in usual):g}",
+        f"{_amplification(usual):.1f}",
+        f"{_amplification(commits):.1f}",
+    ]
+
+
+def _usual(commits: Sequence[Commit]) -> float:
+    return statistics.median(commit.seconds for commit in commits if not commit.compacts)
+
+
+def _busy(commits: Sequence[Commit]) -> float:
+    return statistics.median(commit.processor_s for commit in commits if not commit.compacts)
+
+
+def _amplification(commits: Sequence[Commit]) -> float:
+    return sum(commit.written for commit in commits) / sum(commit.events for commit in commits)
+
+
+def _tell(what: str, ratio: float, at_most: float) -> None:
+    out.print(f"{what}: {ratio:.2f}, at most {at_most:g} {'reached' if ratio <= at_most else '[red]not reached[/]'}")
+
+
+def _examples(sample: Table) -> list[dict[str, Any]]:
+    assert isinstance(sample.connection, FilesConnection)
+    files = sorted(Path(sample.connection.path, sample.options.topic).rglob("*.json"))
+    return [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def _seeded(spark: SparkSession, sample: Table, table: Table, rows: int) -> str:
+    """Makes the table's first commit: the sample's rows, again and again, each under a key of its own; its path."""
+    small, silver = SilverTable.of(spark, sample), SilverTable.of(spark, table)
+    state = small.state()
+    assert state is not None
+    columns = [f"`{name}`" for name in silver_columns(table)]
+    held = small.stored().select(*columns).withColumnRenamed("salesid", "_of")
+    # The keys of a snapshot are numbers from 1 on.
+    every = spark.range(1, rows + 1).join(F.broadcast(held), F.col("id") % held.count() + 1 == F.col("_of"))
+    every = every.withColumn("salesid", F.col("id").cast("int"))
+    silver.write(every.select(*columns), replace(state, buckets=silver.buckets_for(rows)), first=True)
+    silver.register()
+    return silver.path
+
+
+def _jobs(spark: SparkSession) -> int:
+    """Jobs that Spark has run so far: Hudi names its job groups itself, so that no group of ours would have them."""
+    return int(spark._jsc.sc().dagScheduler().numTotalJobs())
+
+
+if __name__ == "__main__":
+    main()
