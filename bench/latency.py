@@ -20,7 +20,6 @@ import json
 import os
 import random
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -28,7 +27,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -90,6 +89,11 @@ class Lake:
     began: dict[str, list[float]] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def is_well(self) -> bool:
+        """Whether every table has begun, and none has failed."""
+        return len(self.states) == 7 and set(self.states.values()) <= {"waiting", "landing"}
+
     def listen(self) -> None:
         """Reads the news until the process ends."""
         assert self.process.stdout is not None
@@ -118,8 +122,13 @@ def main() -> None:
     chain = Chain.of(Settings.of_environment())
     if not all(running(server) for server in chain.servers):
         parser.exit(1, "the chain does not run: `make up`\n")
-    with _served(chain) as lake, _load(options.rate), _written(chain) as written:
-        _wait(lambda: len(lake.states) == 7 and set(lake.states.values()) <= {"waiting", "landing"}, "all tables")
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as home,
+        served(chain, Path(home)) as lake,
+        _load(options.rate),
+        _written(chain) as written,
+    ):
+        wait(lambda: lake.is_well, "all tables")
         idle = [hive.connect("127.0.0.1", port=lake.port) for _ in range(4)]
         out.print(f"{len(idle)} idle connections, {options.rate:g} transactions a second, warming up")
         time.sleep(options.warm_up)
@@ -164,7 +173,7 @@ def _probe(
         # Asking without a pause would take a processor of its own.
         time.sleep(0.2)
     seen = time.time()
-    _wait(lambda: (probe.topic, stamp) in written, "the record's time")
+    wait(lambda: (probe.topic, stamp) in written, "the record's time")
     in_kafka, writes = written[(probe.topic, stamp)], _instant(requested)
     begun = max(moment for moment in lake.began[probe.table] if moment <= writes)
     done = lake.completed(probe.table, requested)
@@ -177,25 +186,28 @@ def _instant(text: str) -> float:
     return datetime.strptime(text, "%Y%m%d%H%M%S%f").replace(tzinfo=UTC).timestamp()
 
 
-def _wait(is_so: Any, what: str) -> None:
-    deadline = time.monotonic() + 2 * WITHIN_S
+def wait(is_so: Callable[[], bool], what: str, within_s: float = 2 * WITHIN_S) -> None:
+    """Waits for a condition, and ends the bench where it does not come."""
+    deadline = time.monotonic() + within_s
     while not is_so():
         if time.monotonic() > deadline:
-            raise SystemExit(f"not within {2 * WITHIN_S} s: {what}")
+            raise SystemExit(f"not within {within_s:g} s: {what}")
         time.sleep(0.05)
 
 
-@contextmanager
-def _served(chain: Chain) -> Iterator[Lake]:
-    """`lake serve --ingest tickit` on a lake of its own."""
-    home = Path(tempfile.mkdtemp(prefix="bench-"))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = int(free.getsockname()[1])
+def environment(chain: Chain, home: Path) -> dict[str, str]:
+    """What `lake` finds in its environment to land this chain into a lake of its own."""
     ports = {name: str(value) for name, value in chain.settings.ports.items()}
-    variables = {**os.environ, **ports, **chain.settings.passwords, "LAKE_HOME": str(home),
-                 "LAKE_THRIFT_PORT": str(port), "TICKIT_CONNECTION": "tickit_kafka"}  # fmt: skip
-    command = [sys.executable, "-m", "ingest", "serve", "--ingest", "tickit", "--json"]
+    return {**os.environ, **ports, **chain.settings.passwords, "LAKE_HOME": str(home),
+            "TICKIT_CONNECTION": "tickit_kafka"}  # fmt: skip
+
+
+@contextmanager
+def served(chain: Chain, home: Path, *options: str) -> Iterator[Lake]:
+    """`lake serve --ingest tickit` on a lake of its own, until the block ends."""
+    port = free_port()
+    variables = {**environment(chain, home), "LAKE_THRIFT_PORT": str(port)}
+    command = [sys.executable, "-m", "ingest", "serve", "--ingest", "tickit", "--json", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=variables) as process:
         lake = Lake(process, home, port)
         threading.Thread(target=lake.listen, daemon=True).start()
@@ -204,7 +216,13 @@ def _served(chain: Chain) -> Iterator[Lake]:
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(WITHIN_S)
-            shutil.rmtree(home)
+
+
+def free_port() -> int:
+    """A port of loopback that nothing listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 @contextmanager
