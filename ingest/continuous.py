@@ -9,10 +9,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -21,8 +24,8 @@ from ingest.declaration import Table
 from ingest.errors import LakeError, UnavailableError
 from ingest.pending import Places
 from ingest.project import KafkaConnection
-from ingest.runner import Landed, land, land_safely, remember_failures
-from ingest.silver import Counts
+from ingest.runner import Landed, keep_up, land, land_safely, land_table, remember_failures
+from ingest.silver import Counts, SilverTable
 from ingest.sources import kafka
 from ingest.transactions import is_consistent, topic_table
 
@@ -49,6 +52,8 @@ class Progress:
         The last batch that had events, and what its input is counted in.
     committed_at:
         When the last batch was visible, in seconds since 1970.
+    error:
+        Why the table does not go on; or why it cannot be compacted, while it does.
     """
 
     table: Table
@@ -99,11 +104,12 @@ class Continuous:
         # Tables whose transactions are kept whole are landed together.
         self._groups = [tuple(tables)] if is_consistent(tables) else [(table,) for table in tables]
         self._told = told
-        self._landing = threading.Semaphore(workers)
+        self._turns = _Turns(workers)
         self._stopping = threading.Event()
         self._progress = {table.name: Progress(table) for table in tables}
         self._changing = threading.Lock()
         self._news = _News(spark, self._stopping)
+        self._upkeep = _Upkeep(spark, self._not_compacted)
 
     @property
     def progress(self) -> Mapping[str, Progress]:
@@ -139,6 +145,7 @@ class Continuous:
                 future.add_done_callback(ended)
         self._stopping.set()
         self._news.close()
+        self._upkeep.close()
         for future in futures:
             future.result()
 
@@ -148,7 +155,7 @@ class Continuous:
         # Queries that the same session serves have a pool of their own, and do not hold the batches up.
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", "ingest")
         while not self._stopping.is_set():
-            with self._landing:
+            with self._turns.one():
                 if self._stopping.is_set():
                     break
                 results, ends = self._land(tables)
@@ -187,9 +194,9 @@ class Continuous:
                     ends = {(part.topic, part.number): part.end for part in listed}
                 except LakeError as error:
                     log.debug("the transaction topic cannot be listed", exc_info=error)
-            results = land(self._spark, tables, workers=len(tables), progress=show)
+            results = land(self._spark, tables, workers=len(tables), progress=show, upkeep=self._upkeep.ask)
         else:
-            results = [land_safely(self._spark, tables[0], show)]
+            results = [land_safely(self._spark, tables[0], show, partial(land_table, upkeep=self._upkeep.ask))]
         for landed in results:
             ends |= landed.ends
         return results, ends
@@ -201,13 +208,16 @@ class Continuous:
             now = replace(
                 was,
                 unit=landed.unit or was.unit,
-                error=landed.error,
+                error=landed.error or self._upkeep.errors.get(landed.table.name),
                 batches=was.batches + has_landed,
                 totals=was.totals + landed.counts,
                 last=landed if has_landed or landed.waiting else was.last,
                 committed_at=time.time() if has_landed else was.committed_at,
             )
-            self._set(now, tells=has_landed or landed.error != was.error)
+            self._set(now, tells=has_landed or now.error != was.error)
+
+    def _not_compacted(self, table: Table, error: LakeError) -> None:
+        self._set(replace(self._progress[table.name], error=error), tells=True)
 
     def _tell(self, tables: Sequence[Table], *, state: str) -> None:
         for table in tables:
@@ -219,6 +229,77 @@ class Continuous:
             self._progress[now.table.name] = now
         if tells:
             self._told(now)
+
+
+class _Turns:
+    """Lets so many tables land at a time, each in the order in which it asked.
+
+    A semaphore would let a busy table have its next turn before those that wait.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._free = number
+        self._waiting: deque[threading.Event] = deque()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Waits for a turn, and has it for as long as the block runs."""
+        mine = threading.Event()
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                mine.set()
+            else:
+                self._waiting.append(mine)
+        mine.wait()
+        try:
+            yield
+        finally:
+            with self._lock:
+                if self._waiting:
+                    self._waiting.popleft().set()
+                else:
+                    self._free += 1
+
+
+class _Upkeep:
+    """Compacts beside the batches: one table at a time, so that the batches keep most of the processors.
+
+    `errors` are those of the tables that could not be compacted the last time, by name.
+    """
+
+    def __init__(self, spark: SparkSession, failed: Callable[[Table, LakeError], None]) -> None:
+        self._spark = spark
+        self._failed = failed
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="upkeep")
+        self._asked: dict[str, Future[None]] = {}
+        self._lock = threading.Lock()
+        self.errors: dict[str, LakeError] = {}
+
+    def ask(self, silver: SilverTable) -> None:
+        """Has a table compacted where that is due, once those that asked before have been."""
+        with self._lock:
+            asked = self._asked.get(silver.table.name)
+            if asked is None or asked.done():
+                if asked:
+                    asked.result()
+                self._asked[silver.table.name] = self._pool.submit(self._keep_up, silver)
+
+    def close(self) -> None:
+        """Waits for the compaction that runs; those that wait are left to the next process."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def _keep_up(self, silver: SilverTable) -> None:
+        name = silver.table.name
+        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", "upkeep")
+        try:
+            keep_up(silver)
+        except LakeError as error:
+            self.errors[name] = error
+            self._failed(silver.table, error)
+        else:
+            self.errors.pop(name, None)
 
 
 class _News:

@@ -32,10 +32,14 @@ from ingest.silver import Counts, SilverTable, State, write_error
 
 Key = tuple[str | None, ...]
 # Every file group is compacted, as it is where one commit is one too many.
-_COMPACTING = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
+_COMPACTING = {
+    "hoodie.compact.inline": "true",
+    "hoodie.compact.schedule.inline": "false",
+    "hoodie.compact.inline.max.delta.commits": "1",
+}
 # And of each file group one version is left, whatever time travel would like to see.
 _CLEANING = {
-    "hoodie.compact.inline": "false",
+    "hoodie.compact.schedule.inline": "false",
     "hoodie.clean.automatic": "true",
     "hoodie.clean.async.enabled": "false",
     "hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS",

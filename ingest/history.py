@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from ingest.changes import epoch_of, is_read, is_unplaced, log_position
 from ingest.declaration import Table
 from ingest.decode.columns import OPTIONAL, UNAVAILABLE_SEPARATOR, silver_columns
-from ingest.silver import SMALL_COMMITS, SilverTable, State, write_error
+from ingest.silver import SMALL_COMMITS, SilverTable, State, compaction_options, write_error
 
 SUFFIX = "__changes"
 # The columns of the history besides silver's own.
@@ -203,8 +203,7 @@ def write_options(history: SilverTable, buckets: int | None) -> dict[str, str]:
         "hoodie.index.type": "BUCKET",
         "hoodie.bucket.index.hash.field": "__change",
         "hoodie.bucket.index.num.buckets": str(table.options.buckets or buckets or 1),
-        "hoodie.compact.inline": "true" if table.options.table_type == "mor" else "false",
-        "hoodie.compact.inline.max.delta.commits": "10",
+        **compaction_options(table.options.table_type),
         **SMALL_COMMITS,
     }
 

@@ -71,8 +71,29 @@ class Landed:
         return replace(later, counts=self.counts + later.counts, taken=self.taken + later.taken)
 
 
+Upkeep = Callable[[SilverTable], None]
+
+
+def keep_up(silver: SilverTable) -> None:
+    """Compacts a table and its history, where a commit has planned it.
+
+    Raises
+    ------
+    WriteError
+        Hudi could not write. Nothing is lost then.
+    """
+    silver.compact()
+    if silver.table.options.history:
+        history.changes_of(silver).compact()
+
+
 def land(
-    spark: SparkSession, tables: Sequence[Table], *, workers: int = 4, progress: Progress | None = None
+    spark: SparkSession,
+    tables: Sequence[Table],
+    *,
+    workers: int = 4,
+    progress: Progress | None = None,
+    upkeep: Upkeep = keep_up,
 ) -> list[Landed]:
     """Lands what is pending of each table, in the order of `tables`. One table's failure does not touch the others.
 
@@ -84,14 +105,16 @@ def land(
         How many tables are worked on at a time. Spark's FAIR scheduler shares the cores between them.
     progress:
         Called with table, stage (one of `STAGES`) and a detail whenever a table goes on.
+    upkeep:
+        See `land_table`.
     """
     told: Progress = progress or (lambda table, stage, detail: None)
-    step: _Step = land_table
+    step: _Step = partial(land_table, upkeep=upkeep)
     results: list[Landed] = []
     with ThreadPoolExecutor(max_workers=max(1, min(workers, len(tables))), thread_name_prefix="land") as pool:
         if is_consistent(tables):
             gate, error = _open_gate(spark, tables, pool)
-            step = partial(land_table, gate=gate)
+            step = partial(land_table, gate=gate, upkeep=upkeep)
             results = [] if gate else [Landed(table, error=error) for table in tables]
         results = results or list(pool.map(lambda table: land_safely(spark, table, told, step), tables))
     if is_consistent(tables) and not any(landed.error for landed in results):
@@ -219,6 +242,7 @@ def land_table(
     table: Table,
     progress: Progress = lambda table, stage, detail: None,
     gate: Gate | None = None,
+    upkeep: Upkeep = keep_up,
 ) -> Landed:
     """Lands what is pending of one table, in portions: each is one commit, with its position and counts.
 
@@ -226,6 +250,8 @@ def land_table(
     ----------
     gate:
         Which events may be landed now; None where all may.
+    upkeep:
+        Called with the table where it may be compacted: after each portion, and where nothing waits.
 
     Raises
     ------
@@ -236,16 +262,27 @@ def land_table(
     begun = _Begun.of(spark, table)
     if not begun.pending.waiting:
         _conform(begun)
-        return Landed(table, unit=begun.pending.unit, ends=begun.pending.ends())
+        nothing = Landed(table, unit=begun.pending.unit, ends=begun.pending.ends())
+        return _kept_up(nothing, begun.silver, upkeep)
     landed = None
     while True:
         portion = begun.pending.portion()
         progress(table.name, "land", f"{begun.pending.waiting:,} {portion.unit}")
         done = _land_portion(replace(begun, pending=portion), gate)
+        done = _kept_up(done, begun.silver, upkeep)
         landed = landed + done if landed else done
         if done.error or done.waiting or portion.waiting == begun.pending.waiting:
             return replace(landed, ends=begun.pending.ends())
         begun = begun.gone_on()
+
+
+def _kept_up(landed: Landed, silver: SilverTable, upkeep: Upkeep) -> Landed:
+    """What was landed, with the error that kept the table from being compacted, where it has no other."""
+    try:
+        upkeep(silver)
+    except LakeError as error:
+        return landed if landed.error else replace(landed, error=error)
+    return landed
 
 
 def _conform(begun: _Begun) -> None:

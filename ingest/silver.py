@@ -38,6 +38,8 @@ KEEPS_CUTS = {
     "hoodie.keep.min.commits": "30",
     "hoodie.keep.max.commits": "40",
 }
+# After so many commits a merge-on-read table is compacted: what its readers merge stays bounded.
+_COMMITS_A_COMPACTION = 10
 _making_schemas = threading.Lock()
 # One bucket holds about this many rows of the first batch: small enough to be written again in well under a second
 # (172,456 rows of TICKIT's sale: docs/performance.md), large enough that a commit touches few files.
@@ -326,6 +328,31 @@ class SilverTable:
         """
         self._commit(rows.select(*self.columns()), state, "delete")
 
+    def compact(self) -> bool:
+        """Carries out the compaction that a commit has planned, or that was broken off; whether there was one.
+
+        Other commits may be made meanwhile.
+
+        Raises
+        ------
+        WriteError
+            Hudi could not write. Nothing is lost then: the plan stays.
+        """
+        if self.table.options.table_type != "mor" or not self.exists():
+            return False
+        try:
+            if self._client().getActiveTimeline().filterPendingCompactionTimeline().empty():
+                return False
+            options = ",".join(f"{name}={value}" for name, value in SMALL_COMMITS.items())
+            self.spark.sql(f"call run_compaction(op => 'run', path => {literal(self.path)}, options => '{options}')")
+        except (PySparkException, Py4JJavaError) as error:
+            raise WriteError(
+                f"it cannot be compacted: {first_line(str(error))}",
+                where=self.table.relation,
+                action="what was read is landed, and readers see it; it is tried again after the next batch, or run",
+            ) from error
+        return True
+
     def columns(self) -> list[str]:
         """The table's columns without Hudi's own, quoted."""
         return [f"`{name}`" for name in self.stored().columns if not name.startswith("_hoodie_")]
@@ -407,9 +434,7 @@ class SilverTable:
             STATE_KEY: state.to_text(),
             **SMALL_COMMITS,
             "hoodie.bulkinsert.sort.mode": "NONE",
-            # A merge-on-read table compacts itself beside its writes, so that what a reader merges stays bounded.
-            "hoodie.compact.inline": "true" if options.table_type == "mor" else "false",
-            "hoodie.compact.inline.max.delta.commits": "10",
+            **compaction_options(options.table_type),
         }
         if options.consistent == "transaction":
             common |= KEEPS_CUTS
@@ -448,21 +473,33 @@ class SilverTable:
         for _, instant in self._completed():
             yield str(instant.requestedTime()), _completion(instant)
 
-    def _completed(self) -> Iterator[tuple[Any, Any]]:
+    def _client(self) -> Any:
         storage = java_class(self.spark, "org.apache.hudi.hadoop.fs.HadoopFSUtils").getStorageConf(self._hadoop)
-        client = (
+        return (
             java_class(self.spark, "org.apache.hudi.common.table.HoodieTableMetaClient")
             .builder()
             .setConf(storage)
             .setBasePath(self.path)
             .build()
         )
+
+    def _completed(self) -> Iterator[tuple[Any, Any]]:
+        client = self._client()
         active = client.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
         yield from _newest_first(active)
         # Other writers' commits may have pushed ingest's last one out of the active timeline.
         archived = client.getArchivedTimeline()
         archived.loadCompletedInstantDetailsInMemory()
         yield from _newest_first(archived.getCommitsTimeline().filterCompletedInstants())
+
+
+def compaction_options(table_type: str) -> dict[str, str]:
+    """Hudi's options by which a commit plans a compaction where one is due. `SilverTable.compact` carries it out."""
+    return {
+        "hoodie.compact.inline": "false",
+        "hoodie.compact.schedule.inline": "true" if table_type == "mor" else "false",
+        "hoodie.compact.inline.max.delta.commits": str(_COMMITS_A_COMPACTION),
+    }
 
 
 def literal(text: str) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlparse
 
 import pytest
 from conftest import MakeProject, pg, table_of
@@ -11,7 +14,8 @@ from pyspark.sql import SparkSession
 
 from ingest.decode.columns import UNAVAILABLE_VALUE
 from ingest.errors import DeclarationError
-from ingest.runner import replay
+from ingest.history import changes_of
+from ingest.runner import keep_up, land, replay
 from ingest.silver import Counts
 from ingest.upkeep import purge, set_position
 
@@ -125,3 +129,36 @@ def test_too_many_bad_events_fail_the_run_and_leave_nothing(make_project: MakePr
     assert "2 of 4 events" in error.message
     assert project.quarantined(spark) == []
     assert project.silver(spark, "note").state() is None
+
+
+def test_a_table_is_compacted_beside_its_batches(make_project: MakeProject, spark: SparkSession) -> None:
+    """The plan of the tenth batch is carried out while more batches are landed; what was broken off is done again."""
+    project = make_project({"tables": [notes(table_type="mor", history=True)]})
+    (table,) = project.source().tables
+    silver = project.silver(spark, "note")
+    places = (silver, changes_of(silver))
+
+    def commits(kind: str) -> list[int]:
+        return [len(list(Path(urlparse(place.path).path, ".hoodie", "timeline").glob(kind))) for place in places]
+
+    def deliver(number: int) -> None:
+        project.deliver("shop.note", 10 * number, [note("c" if number == 0 else "u", number, 1, f"batch {number}")])
+
+    for number in range(12):
+        deliver(number)
+        (landed,) = land(spark, [table], upkeep=lambda _: None)
+        assert landed.error is None
+    assert commits("*.compaction.requested") == [1, 1], "planned"
+    assert commits("*.commit") == [1, 0], "of the first batch, in bulk; nothing is compacted yet"
+    compacting = threading.Thread(target=keep_up, args=(silver,))
+    compacting.start()
+    for number in range(12, 15):
+        deliver(number)
+        (landed,) = land(spark, [table], upkeep=lambda _: None)
+        assert landed.error is None
+    compacting.join()
+    assert commits("*.commit") == [2, 1], "compacted"
+    assert not any(place.compact() for place in places), "nothing is left to be done"
+    assert project.rows(spark, "note") == [{"note_id": 1, "title": "batch 14", "body": "b"}]
+    assert changes_of(silver).read().count() == 15
+    assert project.state(spark, "note").totals == Counts(read=15, applied=15)
