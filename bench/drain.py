@@ -63,6 +63,7 @@ WORKERS = 4
 PARTITIONS = 2
 # How far each round of updates lies behind the one before in the source's log, and two updates of one round.
 BEHIND, APART = 10**12, 200
+LATER_MS = 10**9
 # Hudi's defaults where the profile's session has settings of its own, but for the timeline server.
 HUDI_DEFAULTS = {
     "hoodie.metadata.enable": "true",
@@ -127,7 +128,7 @@ class Topic:
         numbered = self.rows.withColumn("_row", F.row_number().over(Window.orderBy(key)) - 1)
         chosen = F.floor(F.rand(number) * self.rows.count()).cast("int")
         place = F.lit(BEHIND * number) + F.col("_number") * APART
-        written_ms = F.col("__source_ts_ms") + BEHIND // 10**3 * number + F.col("_number")
+        written_ms = F.col("__source_ts_ms") + LATER_MS * number + F.col("_number")
         news = {"__op": F.lit("u"), "__source_snapshot": F.lit("false"), "__source_ts_ms": written_ms}
         connector = self.table.options.connector
         if connector == "sqlserver":
@@ -181,7 +182,7 @@ class Ours(Side):
     """Ingest."""
 
     def drain(self) -> float:
-        started = time.monotonic()
+        started, seconds = time.monotonic(), 0.0
         while read := self._landed():
             out.print(f"  landed {read:,}", highlight=False)
             seconds = time.monotonic() - started
@@ -228,7 +229,21 @@ class Columns(Limit):
         return topic.decoded(records)
 
 
-class ForeachBatch(Side):
+class HudiSide(Side):
+    """A side that keeps a Hudi table for each topic, in a folder of the topic's name."""
+
+    def check(self, number: int, shares: Mapping[str, int]) -> None:
+        """Sees to it that each table has every row once, and the last update of the last round."""
+        for topic in self.topics:
+            held = self.spark.read.format("hudi").load(str(self.home / topic.name))
+            found, wanted = (rows.agg(F.count("*"), F.max("__source_ts_ms")).first() for rows in (held, topic.rows))
+            assert found is not None
+            assert wanted is not None
+            if tuple(found) != (wanted[0], wanted[1] + LATER_MS * number + shares[topic.name] - 1):
+                raise SystemExit(f"{type(self).__name__}, {topic.name}: rows and last change are {tuple(found)}")
+
+
+class ForeachBatch(HudiSide):
     """The pattern of Hudi's guide, with Hudi's own defaults."""
 
     def take(self, topic: Topic) -> None:
@@ -247,7 +262,7 @@ class ForeachBatch(Side):
         stream.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
 
 
-class HoodieStreamer(Side):
+class HoodieStreamer(HudiSide):
     """Hudi's own tool, of one topic, in a process of its own."""
 
     def __init__(self, spark: SparkSession, topics: Sequence[Topic], home: Path) -> None:
@@ -281,7 +296,9 @@ class HoodieStreamer(Side):
         properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()), encoding="utf-8")
         spark = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false"}
         command: list[str | Path] = [
-            self._java, "-Xmx3g", "-Duser.timezone=UTC", *(f"-D{name}={value}" for name, value in spark.items()),
+            self._java, "-Xmx3g", "-Duser.timezone=UTC",
+            "-Djol.skipHotspotSAAttach=true", "-Djol.skipDynamicAttach=true",
+            *(f"-D{name}={value}" for name, value in spark.items()),
             *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED),
             "-cp", ":".join(map(str, self._jars)), "org.apache.hudi.utilities.streamer.HoodieStreamer",
             "--spark-master", "local[*]", "--table-type", "MERGE_ON_READ", "--op", "UPSERT",
@@ -352,15 +369,18 @@ def main() -> None:
         _drained("warm-up", sides)
         written = _write_updates(topics, 2, options.changes)
         seconds = _drained("changes", sides)
-    grid = Grid(title=f"{sum(written.values()):,} changes, {options.form}, scale {options.scale:g}",
-                title_justify="left")  # fmt: skip
-    for title in ("", "seconds", "changes/s", *(f"of {name}'s rate" for name in names)):
-        grid.add_column(title, justify="right" if title else "left")
+        for side in sides.values():
+            if isinstance(side, HudiSide):
+                side.check(2, written)
     rates = {name: sum(written[topic.name] for topic in sides[name].topics) / seconds[name] for name in names}
-    for name in names:
-        ratios = (f"{rates[name] / rates[other]:.2f}" for other in names)
-        grid.add_row(name, f"{seconds[name]:.1f}", f"{rates[name]:,.0f}", *ratios)
+    title = f"{sum(written.values()):,} changes, {options.form}, scale {options.scale:g}"
+    grid = Grid("", "seconds", "changes/s", "ours / its rate", title=title, title_justify="left")
+    for name, rate in rates.items():
+        ratio = f"{rates['ours'] / rate:.2f}" if "ours" in rates else ""
+        grid.add_row(name, f"{seconds[name]:.1f}", f"{rate:,.0f}", ratio)
     out.print(grid)
+    if {"ours", "limit"} <= rates.keys():
+        print(f"ours takes {seconds['ours'] / seconds['limit']:.1f} times as long as the limit")
 
 
 def _free_ports() -> dict[str, int]:
