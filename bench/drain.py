@@ -12,7 +12,8 @@ side up, the whole number is what is timed. All sides but the last run in one se
   listen on every address of the machine, and takes time rather than saves it (docs/performance.md);
 - hoodiestreamer: HoodieStreamer 0.14.0 on Spark 3.4.1 with the topic of `sale` alone: a merge-on-read table as
   ingest's, from Hudi's instant to its commit, so without the start of Java and Spark. Of JSON only: it reads Avro with
-  Confluent's deserializer, which Maven Central does not have. Its rate is that of its one topic.
+  Confluent's deserializer, which Maven Central does not have. Its rate is that of its one topic; its processor time has
+  the start of Java and Spark in it.
 
 The first run fetches HoodieStreamer, 300 MB, as bench/hoodiestreamer.lock has it.
 
@@ -24,6 +25,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import shutil
 import socket
 import subprocess
@@ -39,6 +41,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -81,7 +84,24 @@ OPENED = ("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java
           "sun.util.calendar")  # fmt: skip
 # What says which of a row's changes is the last, by connector.
 ORDERS = {"postgresql": "__lsn", "mariadb": "__source_pos", "sqlserver": "__source_commit_lsn"}
-out = Console()
+out = Console(width=110)
+
+
+@dataclass(frozen=True)
+class Drained:
+    """How long a side took for so many changes: by the clock, and of the processors, which others disturb less."""
+
+    changes: int
+    seconds: float
+    processor: float
+
+    @property
+    def rate(self) -> float:
+        return self.changes / self.seconds
+
+    @property
+    def processor_rate(self) -> float:
+        return self.changes / self.processor
 
 
 @dataclass(frozen=True)
@@ -364,23 +384,22 @@ def main() -> None:
         topics = _topics(spark, project, chain, home / "bronze", options.form)
         sides = {name: SIDES[name](spark, topics, home) for name in names}
         _write_side_by_side(topics, lambda topic: topic.write(topic.rows, topic.table.key[0]))
-        _drained("snapshot", sides)
-        _write_updates(topics, 1, options.changes // 10)
-        _drained("warm-up", sides)
+        _drained("snapshot", sides, {topic.name: topic.rows.count() for topic in topics})
+        _drained("warm-up", sides, _write_updates(topics, 1, options.changes // 10))
         written = _write_updates(topics, 2, options.changes)
-        seconds = _drained("changes", sides)
+        drained = _drained("changes", sides, written)
         for side in sides.values():
             if isinstance(side, HudiSide):
                 side.check(2, written)
-    rates = {name: sum(written[topic.name] for topic in sides[name].topics) / seconds[name] for name in names}
     title = f"{sum(written.values()):,} changes, {options.form}, scale {options.scale:g}"
-    grid = Grid("", "seconds", "changes/s", "ours / its rate", title=title, title_justify="left")
-    for name, rate in rates.items():
-        ratio = f"{rates['ours'] / rate:.2f}" if "ours" in rates else ""
-        grid.add_row(name, f"{seconds[name]:.1f}", f"{rate:,.0f}", ratio)
+    grid = Grid("", "seconds", "changes/s", "ours / its", "processor s", "changes/s", "ours / its", title=title)
+    ours = drained.get("ours")
+    for name, took in drained.items():
+        ratio = f"{ours.rate / took.rate:.2f}" if ours else ""
+        of_processor = f"{ours.processor_rate / took.processor_rate:.2f}" if ours else ""
+        grid.add_row(name, f"{took.seconds:.1f}", f"{took.rate:,.0f}", ratio,
+                     f"{took.processor:.1f}", f"{took.processor_rate:,.0f}", of_processor)  # fmt: skip
     out.print(grid)
-    if {"ours", "limit"} <= rates.keys():
-        print(f"ours takes {seconds['ours'] / seconds['limit']:.1f} times as long as the limit")
 
 
 def _free_ports() -> dict[str, int]:
@@ -440,12 +459,22 @@ def _write_side_by_side(topics: Sequence[Topic], write: Callable[[Topic], None])
     out.print(f"written to Kafka in {time.monotonic() - started:.1f} s", highlight=False)
 
 
-def _drained(what: str, sides: Mapping[str, Side]) -> dict[str, float]:
-    seconds = {}
+def _drained(what: str, sides: Mapping[str, Side], written: Mapping[str, int]) -> dict[str, Drained]:
+    drained = {}
     for name, side in sides.items():
-        seconds[name] = side.drain()
-        out.print(f"{what}: {name} {seconds[name]:.1f} s", highlight=False)
-    return seconds
+        before = _processor_seconds(side.spark)
+        seconds = side.drain()
+        changes = sum(written[topic.name] for topic in side.topics)
+        drained[name] = Drained(changes, seconds, _processor_seconds(side.spark) - before)
+        out.print(f"{what}: {name} {seconds:.1f} s, processor {drained[name].processor:.1f} s", highlight=False)
+    return drained
+
+
+def _processor_seconds(spark: SparkSession) -> float:
+    """What the session's Java process and the processes that have ended have used."""
+    java = psutil.Process(int(java_class(spark, "java.lang.ProcessHandle").current().pid())).cpu_times()
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return float(java.user + java.system + ended.ru_utime + ended.ru_stime)
 
 
 if __name__ == "__main__":
