@@ -27,8 +27,10 @@ import json
 import os
 import resource
 import shutil
+import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
@@ -367,6 +369,8 @@ def main() -> None:
     names = [name for name in options.only.split(",") if options.form == "json" or name != "hoodiestreamer"]
     if unknown := set(names) - set(SIDES):
         parser.error(f"no such side: {', '.join(unknown)}; there are {', '.join(SIDES)}")
+    # Servers outlive what has started them, unless it comes to its end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     home = Path(tempfile.mkdtemp(prefix="bench-"))
     ports = _free_ports()
     # The generator's databases, of which one is an SQL Server.
