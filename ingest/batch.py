@@ -51,7 +51,13 @@ class MisreadError(Exception):
 
 
 def apply(
-    silver: SilverTable, state: State | None, decoded: DataFrame, position: str, *, replayed: int | None = None
+    silver: SilverTable,
+    state: State | None,
+    decoded: DataFrame,
+    position: str,
+    *,
+    share: float = 1.0,
+    replayed: int | None = None,
 ) -> Counts:
     """Orders, judges and commits the changes, with the source's new position and the counts.
 
@@ -63,6 +69,8 @@ def apply(
         Decoded changes (see `ingest.decode.columns`).
     position:
         What the source has been read up to.
+    share:
+        The part of all that waits that these changes are: a new table is made for all of it.
     replayed:
         How many of the changes come back from the quarantine, where all of them do: the table's totals have counted
         them already.
@@ -144,7 +152,7 @@ def apply(
         new = State(
             position=position,
             watermark=max(before.watermark, told.newest),
-            buckets=before.buckets if state else silver.buckets_for(told.keys),
+            buckets=before.buckets if state else silver.buckets_for(round(told.keys / share)),
             counts=counts,
             totals=totals,
             epoch=table.options.epoch,

@@ -94,11 +94,16 @@ class Continuous:
     told:
         Called whenever a table goes on, from the table's thread.
     workers:
-        How many tables land at a time.
+        How many tables land at a time, in the order in which they have events.
     """
 
     def __init__(
-        self, spark: SparkSession, tables: Sequence[Table], *, told: Told = lambda progress: None, workers: int = 8
+        self,
+        spark: SparkSession,
+        tables: Sequence[Table],
+        *,
+        told: Told = lambda progress: None,
+        workers: int = 4,
     ) -> None:
         self._spark = spark
         # Tables whose transactions are kept whole are landed together.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Protocol
 from urllib.parse import unquote
 
@@ -27,6 +28,8 @@ from ingest.sources import kafka
 from ingest.sources.files import EventFile, FilesPosition, TopicFolder
 from ingest.sources.kafka import KafkaPosition, Partition, Range
 
+# A record is shorter than this many bytes, unless it is looked at.
+_LONG_RECORD = 50_000
 # Offsets by topic and partition.
 Places = Mapping[tuple[str, int], int]
 
@@ -152,7 +155,14 @@ def _everything(spark: SparkSession, table: Table) -> Pending:
     """All that the source has, as to a table that was never landed."""
     if isinstance(table.connection, FilesConnection):
         root, listed = TopicFolder.of(table).listing(spark)
-        return PendingFiles(spark, root, tuple(listed), FilesPosition(), tuple(FilesPosition().pending(listed)))
+        return PendingFiles(
+            spark,
+            root,
+            table.connection.batch_bytes,
+            tuple(listed),
+            FilesPosition(),
+            tuple(FilesPosition().pending(listed)),
+        )
     partitions = tuple(kafka.partitions(spark, table))
     before = KafkaPosition()
     return PendingRecords(spark, table, partitions, before, tuple(before.pending(partitions, where=table.relation)))
@@ -177,6 +187,7 @@ class PendingFiles:
 
     spark: SparkSession
     root: str
+    batch_bytes: int
     listed: tuple[EventFile, ...]
     before: FilesPosition
     files: tuple[EventFile, ...]
@@ -200,7 +211,11 @@ class PendingFiles:
         return self.before.to_text(self.root)
 
     def portion(self) -> Pending:
-        return self
+        # By offset first: the partitions go on side by side.
+        waiting = sorted(self.files, key=lambda file: (file.start_offset, file.partition, file.path))
+        sizes = accumulate(file.size for file in waiting)
+        taken = {file for file, size in zip(waiting, sizes, strict=True) if size <= self.batch_bytes} or {waiting[0]}
+        return replace(self, files=tuple(file for file in self.files if file in taken))
 
     def read(self, table: Table, *, thorough: bool = False, by_examples: bool = False) -> Read:
         parts, held_back = read_files(self.spark, table, self.files, thorough=thorough, by_examples=by_examples)
@@ -276,7 +291,12 @@ class PendingRecords:
     def portion(self) -> Pending:
         connection = self.table.connection
         assert isinstance(connection, KafkaConnection)
-        return replace(self, ranges=tuple(kafka.bounded(self.ranges, connection.batch_records)))
+        records = min(self.waiting, connection.batch_records)
+        # How long the records are is looked at only where it may matter: that takes a job.
+        if records * _LONG_RECORD > connection.batch_bytes:
+            each = kafka.record_bytes(self.spark, self.table, self.ranges)
+            records = min(records, max(1, int(connection.batch_bytes / max(each, 1))))
+        return replace(self, ranges=tuple(kafka.bounded(self.ranges, records)))
 
     def read(self, table: Table, *, thorough: bool = False, by_examples: bool = False) -> Read:
         if not self.ranges:

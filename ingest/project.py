@@ -17,11 +17,13 @@ import yaml
 from jinja2 import StrictUndefined
 from jinja2.exceptions import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, TypeAdapter, ValidationError, field_validator
+from pydantic import BaseModel, ByteSize, ConfigDict, Field, SecretStr, TypeAdapter, ValidationError, field_validator
 
 from ingest.errors import DeclarationError
 
 Yaml = dict[str, Any]
+# What one commit lands by default: its sorts and joins stay within the memory of a small session.
+_BATCH_BYTES = ByteSize(512 * 1024 * 1024)
 _SECRET = re.compile(r"pass|pwd|secret|token|credential|salt|access.?key|//[^/]*@", re.IGNORECASE)
 # Keys of a connection that may only come from the environment.
 _SECRET_KEYS = ("password", "hash_salt")
@@ -55,13 +57,19 @@ class RegistryConnection(BaseModel):
 class FilesConnection(BaseModel):
     """Change events as files: `<path>/<topic>/**`, as Kafka Connect's object-store sinks write them.
 
-    `hash_salt`: what the hashes of `policy: hash` are made with (see `ingest.policies`).
+    Attributes
+    ----------
+    batch_bytes:
+        No more files of a table than have this size together are landed by one commit, or one file.
+    hash_salt:
+        What the hashes of `policy: hash` are made with (see `ingest.policies`).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     type: Literal["files"]
     path: str
+    batch_bytes: ByteSize = Field(default=_BATCH_BYTES, ge=1)
     registry: RegistryConnection | None = None
     hash_salt: SecretStr | None = None
 
@@ -73,8 +81,8 @@ class KafkaConnection(BaseModel):
     ----------
     options:
         Settings of Kafka's clients, passed through: `security.protocol`, `sasl.*`, `ssl.*` and others.
-    batch_records:
-        No more records of a table than this are landed by one commit.
+    batch_records, batch_bytes:
+        No more records of a table than this are landed by one commit, and no more than have about this size together.
     hash_salt:
         See `FilesConnection`.
     """
@@ -85,6 +93,7 @@ class KafkaConnection(BaseModel):
     bootstrap_servers: str = Field(min_length=1)
     options: Mapping[str, SecretStr] = Field(default_factory=dict)
     batch_records: int = Field(default=500_000, ge=1)
+    batch_bytes: ByteSize = Field(default=_BATCH_BYTES, ge=1)
     registry: RegistryConnection | None = None
     hash_salt: SecretStr | None = None
 

@@ -268,7 +268,8 @@ def land_table(
     while True:
         portion = begun.pending.portion()
         progress(table.name, "land", f"{begun.pending.waiting:,} {portion.unit}")
-        done = _land_portion(replace(begun, pending=portion), gate)
+        share = portion.waiting / begun.pending.waiting
+        done = _land_portion(replace(begun, pending=portion), gate, share)
         done = _kept_up(done, begun.silver, upkeep)
         landed = landed + done if landed else done
         if done.error or done.waiting or portion.waiting == begun.pending.waiting:
@@ -298,8 +299,11 @@ def _conform(begun: _Begun) -> None:
     conforming.register()
 
 
-def _land_portion(begun: _Begun, gate: Gate | None) -> Landed:
-    """Reads, orders, deduplicates and commits the events, with their position and counts."""
+def _land_portion(begun: _Begun, gate: Gate | None, share: float) -> Landed:
+    """Reads, orders, deduplicates and commits the events, with their position and counts.
+
+    `share`: the part that they are of all that waits.
+    """
     silver, state, pending = begun.silver, begun.state, begun.pending
     table, known = silver.table, begun.known
 
@@ -317,7 +321,7 @@ def _land_portion(begun: _Begun, gate: Gate | None) -> Landed:
         waits_for = gate.waits_for if gate is not None and waiting.events else ""
         if waiting.events and (position == pending.position or changes.isEmpty()):
             return Landed(table, unit=pending.unit, waiting=waiting.events, waits_for=waits_for)
-        counts = batch.apply(planned, state, changes, position)
+        counts = batch.apply(planned, state, changes, position, share=share)
         planned.register()
         return Landed(table, counts, read.of.waiting, pending.unit, waiting=waiting.events, waits_for=waits_for)
 

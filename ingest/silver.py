@@ -41,7 +41,7 @@ KEEPS_CUTS = {
 # After so many commits a merge-on-read table is compacted: what its readers merge stays bounded.
 _COMMITS_A_COMPACTION = 10
 _making_schemas = threading.Lock()
-# One bucket holds about this many rows of the first batch: small enough to be written again in well under a second
+# One bucket holds about this many of a new table's rows: small enough to be written again in well under a second
 # (172,456 rows of TICKIT's sale: docs/performance.md), large enough that a commit touches few files.
 _ROWS_A_BUCKET = 100_000
 
@@ -410,7 +410,7 @@ class SilverTable:
             catalog.externalCatalog().alterTableDataSchema(self.table.schema, f"{self.table.name}{suffix}", schema)
 
     def buckets_for(self, rows: int) -> int | None:
-        """The number of buckets for a new table: as declared, or by the rows of its first batch."""
+        """The number of buckets for a new table: as declared, or by the rows that wait to be landed."""
         if self.table.options.partition_by:
             return None
         return self.table.options.buckets or max(1, round(rows / _ROWS_A_BUCKET))

@@ -95,6 +95,11 @@ class DbtProject:
         """The declaration, as `lake` reads it."""
         return load_source(Project.load(self.root), self.source_name)
 
+    def connect(self, settings: Mapping[str, Any] | None = None) -> None:
+        """Writes the connection of the project's folder of events, with settings of its own."""
+        connections = {"files": {"type": "files", "path": str(self.bronze), **(settings or {})}}
+        (self.root / "connections.yml").write_text(yaml.safe_dump(connections), encoding="utf-8")
+
     def deliver(self, topic: str, offset: int, content: Sequence[Event | str] | bytes, suffix: str = "json") -> Path:
         """Puts a file into a topic's folder, named as a sink names it: events, lines of text, or bytes."""
         path = self.bronze / topic / f"{topic}+0+{offset:010d}.{suffix}"
@@ -180,8 +185,7 @@ def new_project(where: Path, source: Mapping[str, Any] | None = None, *, name: s
     (root / "dbt_project.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")
     profiles = (REPOSITORY / "profiles" / "profiles.yml").read_text(encoding="utf-8")
     (root / "profiles.yml").write_text(profiles, encoding="utf-8")
-    connections = {"files": {"type": "files", "path": str(project.bronze)}}
-    (root / "connections.yml").write_text(yaml.safe_dump(connections), encoding="utf-8")
+    project.connect()
     if source is not None:
         project.declare(source)
     return project

@@ -37,6 +37,8 @@ RECORD_COLUMNS = T.StructType(
 RECORD_FORM = dumps({"record": "value"})
 # So many records are taken for examples of a batch.
 _EXAMPLES = 20
+# The form of each table's last Avro records, by session and table: the next are taken to be of it, until one is not.
+_last_forms: dict[tuple[str, str], str] = {}
 _TOMBSTONE, _JSON, _BARE, _ID, _BAD = "tombstone", "json", "bare", "id:", "!"
 
 
@@ -100,9 +102,13 @@ def _parts(
     thorough: bool = False,
     by_examples: bool = False,
 ) -> list[Part]:
-    kind = _kind(table, registry)
-    if by_examples and not table.is_masked and (alike := _part_alike(values, table, registry, kind)):
-        return [alike]
+    kind, place = _kind(table, registry), (values.sparkSession.sparkContext.applicationId, table.relation)
+    known = _last_forms.pop(place, None)
+    if by_examples and not table.is_masked and (alike := _part_alike(values, table, registry, kind, known)):
+        part, form = alike
+        if form != _JSON:
+            _last_forms[place] = form
+        return [part]
     found = values.agg(F.collect_set(kind).alias("kinds")).first()
     kinds = sorted(found["kinds"]) if found else []
     ids = [name.removeprefix(_ID) for name in kinds if name.startswith(_ID)]
@@ -141,28 +147,31 @@ def _parts(
     return parts
 
 
-def _part_alike(values: DataFrame, table: Table, registry: Registry | None, kind: Expression) -> Part | None:
-    """All records as one part, of the form that the first of them have; None where these are not of one form.
+def _part_alike(
+    values: DataFrame, table: Table, registry: Registry | None, kind: Expression, known: str | None
+) -> tuple[Part, str] | None:
+    """All records as one part, of the form that is known or that the first of them have, and that form.
 
-    It is read in one pass: to see which forms there are takes another one. A record of another form is `MISREAD`.
+    None where the first are not of one form. It is read in one pass: to see which forms there are takes another one. A
+    record of another form is `MISREAD`.
     """
-    kinds = {row[0] for row in values.select(kind).limit(_EXAMPLES).collect()} - {_TOMBSTONE}
+    kinds = {known} if known else {row[0] for row in values.select(kind).limit(_EXAMPLES).collect()} - {_TOMBSTONE}
     if len(kinds) != 1:
         return None
     (only,) = kinds
     unlike = ~kind.isin(only, _TOMBSTONE)
     if only == _JSON:
         lines = values.select(F.col("value").cast("string").alias("value"), unlike.alias(UNLIKE), *ORIGIN)
-        return json_part(lines, table, by_examples=True)
+        return json_part(lines, table, by_examples=True), only
     if only == _BARE:
         schema, path = _declared_schema(values, table)
-        return _avro_part(values, F.col("value"), schema, path, unlike)
+        return _avro_part(values, F.col("value"), schema, path, unlike), only
     schema_id = only.removeprefix(_ID)
     written = registry.schemas([schema_id]).get(schema_id) if registry and only.startswith(_ID) else None
     schema, problem = parsed(values.sparkSession, written) if written else ("", "is not there")
     if registry is None or problem:
         return None
-    return _avro_part(values, _payload(registry), schema, f"schema id {schema_id}", unlike)
+    return _avro_part(values, _payload(registry), schema, f"schema id {schema_id}", unlike), only
 
 
 def _payload(registry: Registry) -> Expression:

@@ -7,23 +7,30 @@ Spark can read, can be listed.
 from __future__ import annotations
 
 import json
+import logging
 import re
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from ingest.declaration import Table
 from ingest.errors import InputError, UnavailableError
 from ingest.project import KafkaConnection
 from ingest.session import first_line, java_class
 
+log = logging.getLogger(__name__)
+
 _TIMEOUT_S = 20
+# So many records of each range say how long its records are.
+_EXAMPLES = 100
 _clients: dict[tuple[str, str], Any] = {}
+_looked_at: set[tuple[str, str, str]] = set()
 _making_clients = threading.Lock()
 
 
@@ -148,6 +155,22 @@ def bounded(ranges: Sequence[Range], records: int) -> list[Range]:
     ]
 
 
+def record_bytes(spark: SparkSession, table: Table, ranges: Sequence[Range]) -> float:
+    """How many bytes the values of some records have on average, from the first of each range; 0 where they have none.
+
+    Raises
+    ------
+    InputError
+        They cannot be read.
+    """
+    few = [replace(part, end=min(part.end, part.start + _EXAMPLES)) for part in ranges]
+    try:
+        found = read(spark, table, few).agg(F.avg(F.coalesce(F.length("value"), F.lit(0)))).first()
+    except Py4JJavaError as error:
+        raise read_error(error, where=table.relation) from error
+    return float(found[0] or 0) if found else 0.0
+
+
 def partitions(spark: SparkSession, table: Table) -> list[Partition]:
     """The partitions of a table's topics, as the brokers have them now.
 
@@ -177,6 +200,7 @@ def partitions(spark: SparkSession, table: Table) -> list[Partition]:
     except Py4JJavaError as error:
         _forget(spark, connection)
         raise _broker_error(error, table, where) from error
+    _warn_of_compacted(spark, connection, client, names)
     return [Partition(*place, firsts[place], ends[place]) for place in found]
 
 
@@ -303,6 +327,32 @@ def _topics(client: Any, table: Table) -> list[str]:
 
     matching = {name for name in map(str, _answer(client.listTopics().names())) if pattern.fullmatch(name)}
     return sorted({table.options.topic, *filter(is_of_rows, matching)})
+
+
+def _warn_of_compacted(spark: SparkSession, connection: KafkaConnection, client: Any, topics: Sequence[str]) -> None:
+    """Says of each topic once that it is compacted, where that is so and may be asked."""
+    key = _client_key(spark, connection)
+    with _making_clients:
+        unknown = [topic for topic in topics if (*key, topic) not in _looked_at]
+        _looked_at.update((*key, topic) for topic in unknown)
+    if not unknown:
+        return
+    resource = java_class(spark, "org.apache.kafka.common.config.ConfigResource")
+    of_topic = java_class(spark, "org.apache.kafka.common.config.ConfigResource$Type").TOPIC
+    resources = {topic: resource(of_topic, topic) for topic in unknown}
+    try:
+        told = _answer(client.describeConfigs(_java_list(spark, resources.values())).all())
+    except Py4JJavaError as error:
+        log.debug("the topics' settings may not be read: %s", _reason(error))
+        return
+    for topic, asked in resources.items():
+        if "compact" in str(told.get(asked).get("cleanup.policy").value()):
+            log.warning(
+                "topic %s is compacted (cleanup.policy): of each key the last record is kept. A delete that is not "
+                "landed within delete.retention.ms is lost, and so are values that only an older record has; "
+                "`lake reconcile` finds both",
+                topic,
+            )
 
 
 def _offsets(

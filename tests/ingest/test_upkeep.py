@@ -162,3 +162,20 @@ def test_a_table_is_compacted_beside_its_batches(make_project: MakeProject, spar
     assert project.rows(spark, "note") == [{"note_id": 1, "title": "batch 14", "body": "b"}]
     assert changes_of(silver).read().count() == 15
     assert project.state(spark, "note").totals == Counts(read=15, applied=15)
+
+
+def test_a_folder_is_landed_in_portions_and_the_table_made_for_all_of_it(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    project = make_project({"tables": [notes(table_type="cow")]})
+    events = [[note("c", number, number, "a") for number in range(start, start + 10)] for start in range(0, 60, 10)]
+    sizes = {project.deliver("shop.note", 10 * at, lines).stat().st_size for at, lines in enumerate(events)}
+    project.connect({"batch_bytes": 2 * max(sizes)})
+    landed = project.land_well(spark)["note"]
+    assert (landed.counts, landed.taken) == (Counts(read=60, applied=60), 6)
+    assert spark.sql(f"call show_commits(table => '{project.schema}.note')").count() == 3
+    assert len(project.rows(spark, "note")) == 60
+    project.connect({"batch_bytes": 1})
+    project.deliver("shop.note", 60, [note("u", 100, 1, "b")])
+    project.deliver("shop.note", 61, [note("u", 101, 1, "c")])
+    assert project.land_well(spark)["note"].counts == Counts(read=2, applied=2), "a file at least"

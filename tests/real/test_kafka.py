@@ -64,10 +64,22 @@ def test_values_with_a_registrys_schema_are_decoded(make_kafka: MakeKafka, broke
     broker.make("shop.avro")
     rows = ({"id": number, "v": f"v{number}", "__lsn": number, **row} for number in (1, 2))
     broker.send("shop.avro", *(confluent(7, schema, event) for event in rows), None)
-    with serve({"7": {"schema": json.dumps(schema)}}) as registry:
+    fields[1:2] = [("v", ["null", "string"]), ("more", "int")]
+    later = {**schema, "fields": [{"name": name, "type": kind} for name, kind in fields]}
+    with serve({"7": {"schema": json.dumps(schema)}, "8": {"schema": json.dumps(later)}}) as registry:
         project = make_kafka(broker.address, "shop.avro", connection={"registry": {"url": registry.url}})
         assert project.land_well(spark)["avro"].counts == Counts(3, applied=2, ignored=1)
-    assert project.rows(spark, "avro") == [{"id": 1, "v": "v1"}, {"id": 2, "v": "v2"}]
+        # The second batch is read as the first one was; the third cannot be.
+        broker.send("shop.avro", confluent(7, schema, {"id": 1, "v": "again", "__lsn": 3, **row}), None)
+        assert project.land_well(spark)["avro"].counts == Counts(2, applied=1, ignored=1)
+        newer = ({"id": number, "v": "new", "more": 1, "__lsn": 10 + number, **row} for number in (2, 3))
+        broker.send("shop.avro", *(confluent(8, later, event) for event in newer), b"\x00")
+        assert project.land_well(spark)["avro"].counts == Counts(3, applied=2, quarantined=1)
+    assert project.rows(spark, "avro", "id", "v") == [
+        {"id": 1, "v": "again"},
+        {"id": 2, "v": "new"},
+        {"id": 3, "v": "new"},
+    ]
 
 
 def test_a_batch_is_bounded_and_a_run_ends_with_what_there_was(
@@ -83,6 +95,30 @@ def test_a_batch_is_bounded_and_a_run_ends_with_what_there_was(
     commits = spark.sql(f"call show_commits(table => '{project.schema}.many')").count()
     assert commits == 3
     assert offsets(project, spark, "many") == {"shop.many": {"0": 25, "1": 25}}
+
+
+def test_a_batch_of_long_records_is_bounded_by_their_size(
+    make_kafka: MakeKafka, broker: Broker, spark: SparkSession
+) -> None:
+    broker.make("shop.long")
+    broker.send("shop.long", *(pg("c", 10 + number, id=number, v="x" * 1000) for number in range(30)))
+    project = make_kafka(broker.address, "shop.long", connection={"batch_bytes": "12KB"})
+    assert project.land_well(spark)["long"].counts == Counts(30, applied=30)
+    commits = spark.sql(f"call show_commits(table => '{project.schema}.long')").count()
+    assert 3 <= commits <= 4, "some ten records of 1.1 KB or so in each"
+
+
+def test_a_compacted_topic_is_told_of_once(
+    make_kafka: MakeKafka, broker: Broker, spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    for topic, policy in {"shop.compacted": "compact", "shop.kept": "delete"}.items():
+        broker.make(topic, cleanup_policy=policy)
+        broker.send(topic, pg("c", 10, id=1, v="a"))
+        project = make_kafka(broker.address, topic)
+        project.land_well(spark)
+        project.land_well(spark)
+    (warning,) = [record.getMessage() for record in caplog.records if "is compacted" in record.getMessage()]
+    assert warning.startswith("topic shop.compacted is compacted (cleanup.policy)")
 
 
 def test_a_partition_that_was_added_is_read_from_its_first_record(
