@@ -37,7 +37,7 @@ test-real: setup  ## The tests against real servers, whose packages dev/servers.
 	pytest -m real
 
 test-slow: setup  ## Histories, transactions, erasure; landing killed in every phase and at random moments, full disks
-	pytest -n 3 --dist loadfile -m "slow and not long"
+	pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not long"
 
 test-long: setup  ## Many random histories and crashes: an hour or more; prints cases an hour
 	pytest -n 2 -m long

@@ -300,6 +300,27 @@ MUTATIONS = (
         "    if True:\n",
         (f"{SECURITY}::test_an_erased_key_is_in_no_file_and_no_older_event_brings_it_back",),
     ),
+    Mutation(
+        "nothing is compacted beside the batches",
+        "ingest/continuous.py",
+        "self._asked[silver.table.name] = self._pool.submit(self._keep_up, silver)",
+        "pass",
+        (f"{UPKEEP}::test_a_table_is_compacted_beside_its_batches",),
+    ),
+    Mutation(
+        "a folder is one portion, however large",
+        "ingest/pending.py",
+        "if size <= self.batch_bytes}",
+        "if size}",
+        (f"{UPKEEP}::test_a_folder_is_landed_in_portions_and_the_table_made_for_all_of_it",),
+    ),
+    Mutation(
+        "a new table is made for its first portion",
+        "ingest/batch.py",
+        "round(told.keys / share)",
+        "told.keys",
+        (f"{UPKEEP}::test_a_folder_is_landed_in_portions_and_the_table_made_for_all_of_it",),
+    ),
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,12 @@ from urllib.parse import urlparse
 import pytest
 from conftest import MakeProject, pg, table_of
 from pyspark.sql import SparkSession
+from real.live import landing, wait_until
 
 from ingest.decode.columns import UNAVAILABLE_VALUE
 from ingest.errors import DeclarationError
 from ingest.history import changes_of
-from ingest.runner import keep_up, land, replay
+from ingest.runner import land, replay
 from ingest.silver import Counts
 from ingest.upkeep import purge, set_position
 
@@ -132,7 +132,7 @@ def test_too_many_bad_events_fail_the_run_and_leave_nothing(make_project: MakePr
 
 
 def test_a_table_is_compacted_beside_its_batches(make_project: MakeProject, spark: SparkSession) -> None:
-    """The plan of the tenth batch is carried out while more batches are landed; what was broken off is done again."""
+    """The plan of the tenth batch is carried out while more batches are landed."""
     project = make_project({"tables": [notes(table_type="mor", history=True)]})
     (table,) = project.source().tables
     silver = project.silver(spark, "note")
@@ -150,14 +150,12 @@ def test_a_table_is_compacted_beside_its_batches(make_project: MakeProject, spar
         assert landed.error is None
     assert commits("*.compaction.requested") == [1, 1], "planned"
     assert commits("*.commit") == [1, 0], "of the first batch, in bulk; nothing is compacted yet"
-    compacting = threading.Thread(target=keep_up, args=(silver,))
-    compacting.start()
-    for number in range(12, 15):
-        deliver(number)
-        (landed,) = land(spark, [table], upkeep=lambda _: None)
-        assert landed.error is None
-    compacting.join()
-    assert commits("*.commit") == [2, 1], "compacted"
+    with landing(spark, [table]) as run:
+        for number in range(12, 15):
+            deliver(number)
+            wait_until(lambda batches=number - 11: run.progress["note"].batches == batches, f"batch {number}")
+        wait_until(lambda: commits("*.commit") == [2, 1], "the compactions")
+    assert run.failed == []
     assert not any(place.compact() for place in places), "nothing is left to be done"
     assert project.rows(spark, "note") == [{"note_id": 1, "title": "batch 14", "body": "b"}]
     assert changes_of(silver).read().count() == 15
@@ -165,8 +163,9 @@ def test_a_table_is_compacted_beside_its_batches(make_project: MakeProject, spar
 
 
 def test_a_folder_is_landed_in_portions_and_the_table_made_for_all_of_it(
-    make_project: MakeProject, spark: SparkSession
+    make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("ingest.silver._ROWS_A_BUCKET", 20)
     project = make_project({"tables": [notes(table_type="cow")]})
     events = [[note("c", number, number, "a") for number in range(start, start + 10)] for start in range(0, 60, 10)]
     sizes = {project.deliver("shop.note", 10 * at, lines).stat().st_size for at, lines in enumerate(events)}
@@ -175,6 +174,7 @@ def test_a_folder_is_landed_in_portions_and_the_table_made_for_all_of_it(
     assert (landed.counts, landed.taken) == (Counts(read=60, applied=60), 6)
     assert spark.sql(f"call show_commits(table => '{project.schema}.note')").count() == 3
     assert len(project.rows(spark, "note")) == 60
+    assert project.state(spark, "note").buckets == 3
     project.connect({"batch_bytes": 1})
     project.deliver("shop.note", 60, [note("u", 100, 1, "b")])
     project.deliver("shop.note", 61, [note("u", 101, 1, "c")])
