@@ -153,7 +153,8 @@ def test_a_table_is_compacted_beside_its_batches(make_project: MakeProject, spar
     with landing(spark, [table]) as run:
         for number in range(12, 15):
             deliver(number)
-            wait_until(lambda batches=number - 11: run.progress["note"].batches == batches, f"batch {number}")
+            batches = number - 11
+            wait_until(lambda: run.progress["note"].batches == batches, f"batch {number}")  # noqa: B023 - called at once
         wait_until(lambda: commits("*.commit") == [2, 1], "the compactions")
     assert run.failed == []
     assert not any(place.compact() for place in places), "nothing is left to be done"
