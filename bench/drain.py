@@ -28,7 +28,6 @@ import os
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -372,7 +371,7 @@ def main() -> None:
     # Servers outlive what has started them, unless it comes to its end.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     home = Path(tempfile.mkdtemp(prefix="bench-"))
-    ports = _free_ports()
+    ports = dict(zip(PORTS, processes.free_ports(len(PORTS)), strict=True))
     # The generator's databases, of which one is an SQL Server.
     os.environ |= {"LAKE_HOME": str(home), "TICKIT_CONNECTION": "tickit_cdc"}
     chain = Chain.of(Settings(home / "servers", ports))
@@ -404,14 +403,6 @@ def main() -> None:
         grid.add_row(name, f"{took.seconds:.1f}", f"{took.rate:,.0f}", ratio,
                      f"{took.processor:.1f}", f"{took.processor_rate:,.0f}", of_processor)  # fmt: skip
     out.print(grid)
-
-
-def _free_ports() -> dict[str, int]:
-    with ExitStack() as held:
-        probes = {name: held.enter_context(socket.socket()) for name in PORTS}
-        for probe in probes.values():
-            probe.bind(("127.0.0.1", 0))
-        return {name: int(probe.getsockname()[1]) for name, probe in probes.items()}
 
 
 def _topics(spark: SparkSession, project: Project, chain: Chain, bronze: Path, form: str) -> list[Topic]:

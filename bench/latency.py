@@ -21,7 +21,6 @@ import os
 import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -39,7 +38,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from dev.chain.latency import summary
-from dev.chain.processes import run, running
+from dev.chain.processes import free_port, run, running
 from dev.chain.servers import Chain
 from dev.chain.settings import Settings
 from dev.chain.topics import Topics
@@ -119,9 +118,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=50, help="Transactions a second beside them.")
     parser.add_argument("--warm-up", type=float, default=60, help="Seconds of load before the first probe.")
     options = parser.parse_args()
-    chain = Chain.of(Settings.of_environment())
-    if not all(running(server) for server in chain.servers):
-        parser.exit(1, "the chain does not run: `make up`\n")
+    chain = chain_that_runs()
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as home,
         served(chain, Path(home)) as lake,
@@ -195,6 +192,14 @@ def wait(is_so: Callable[[], bool], what: str, within_s: float = 2 * WITHIN_S) -
         time.sleep(0.05)
 
 
+def chain_that_runs() -> Chain:
+    """The chain of the environment; ends the bench where a server of it does not run."""
+    chain = Chain.of(Settings.of_environment())
+    if not all(running(server) for server in chain.servers):
+        raise SystemExit("the chain does not run: `make up`")
+    return chain
+
+
 def environment(chain: Chain, home: Path) -> dict[str, str]:
     """What `lake` finds in its environment to land this chain into a lake of its own."""
     ports = {name: str(value) for name, value in chain.settings.ports.items()}
@@ -216,13 +221,6 @@ def served(chain: Chain, home: Path, *options: str) -> Iterator[Lake]:
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(WITHIN_S)
-
-
-def free_port() -> int:
-    """A port of loopback that nothing listens on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 @contextmanager

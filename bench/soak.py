@@ -41,11 +41,10 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from bench.footprint import Footprint, Processes
-from bench.latency import ROOT, Lake, environment, free_port, served, wait
+from bench.latency import ROOT, Lake, chain_that_runs, environment, served, wait
 from dev.chain.databases import SYSTEMS, Databases, Session, System, name, system_of
-from dev.chain.processes import running
+from dev.chain.processes import free_port
 from dev.chain.servers import Chain
-from dev.chain.settings import Settings
 from dev.chain.topics import Topics
 from ingest.datasets.model import Table
 from ingest.datasets.tickit import CATEGORY, DATE, EVENT, LISTING, SALE, TABLES, USER, VENUE
@@ -209,9 +208,7 @@ def main() -> None:
     parser.add_argument("--every", type=float, default=60, help="Seconds from one look to the next.")
     parser.add_argument("--warm-up", type=float, default=10, help="Minutes of load before the first look.")
     options = parser.parse_args()
-    chain = Chain.of(Settings.of_environment())
-    if not all(running(server) for server in chain.servers):
-        parser.exit(1, "the chain does not run: `make up`\n")
+    chain = chain_that_runs()
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         home, port = Path(folder), free_port()
         with served(chain, home, "--metrics-port", str(port)) as lake:

@@ -24,10 +24,11 @@ from ingest.declaration import Table
 from ingest.errors import LakeError, UnavailableError
 from ingest.pending import Places
 from ingest.project import KafkaConnection
-from ingest.runner import Landed, keep_up, land, land_safely, land_table, remember_failures
+from ingest.runner import Landed, land, land_safely, land_table, remember_failures
 from ingest.silver import Counts, SilverTable
 from ingest.sources import kafka
 from ingest.transactions import is_consistent, topic_table
+from ingest.upkeep import keep_up
 
 log = logging.getLogger(__name__)
 
@@ -210,28 +211,29 @@ class Continuous:
         for landed in results:
             was = self._progress[landed.table.name]
             has_landed = landed.taken > 0
-            now = replace(
-                was,
+            error = landed.error or self._upkeep.errors.get(landed.table.name)
+            self._change(
+                landed.table,
+                has_landed or error != was.error,
                 unit=landed.unit or was.unit,
-                error=landed.error or self._upkeep.errors.get(landed.table.name),
+                error=error,
                 batches=was.batches + has_landed,
                 totals=was.totals + landed.counts,
                 last=landed if has_landed or landed.waiting else was.last,
                 committed_at=time.time() if has_landed else was.committed_at,
             )
-            self._set(now, tells=has_landed or now.error != was.error)
 
     def _not_compacted(self, table: Table, error: LakeError) -> None:
-        self._set(replace(self._progress[table.name], error=error), tells=True)
+        self._change(table, True, error=error)
 
     def _tell(self, tables: Sequence[Table], *, state: str) -> None:
         for table in tables:
-            was = self._progress[table.name]
-            self._set(replace(was, state=state), tells=was.state != state)
+            self._change(table, self._progress[table.name].state != state, state=state)
 
-    def _set(self, now: Progress, *, tells: bool) -> None:
+    def _change(self, table: Table, tells: bool, /, **changes: Any) -> None:
+        """Changes some of what is known of a table, and leaves the rest to the other thread that tells of it."""
         with self._changing:
-            self._progress[now.table.name] = now
+            now = self._progress[table.name] = replace(self._progress[table.name], **changes)
         if tells:
             self._told(now)
 
@@ -294,6 +296,9 @@ class _Upkeep:
     def close(self) -> None:
         """Waits for the compaction that runs; those that wait are left to the next process."""
         self._pool.shutdown(cancel_futures=True)
+        for asked in self._asked.values():
+            if not asked.cancelled():
+                asked.result()
 
     def _keep_up(self, silver: SilverTable) -> None:
         name = silver.table.name

@@ -211,6 +211,8 @@ class PendingFiles:
         return self.before.to_text(self.root)
 
     def portion(self) -> Pending:
+        if self.bytes <= self.batch_bytes:
+            return self
         # By offset first: the partitions go on side by side.
         waiting = sorted(self.files, key=lambda file: (file.start_offset, file.partition, file.path))
         sizes = accumulate(file.size for file in waiting)

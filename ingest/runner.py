@@ -28,6 +28,7 @@ from ingest.plan import Plan, Reading, plan
 from ingest.session import first_line
 from ingest.silver import Counts, SilverTable, State
 from ingest.transactions import Gate, is_consistent, make_cut, open_gate, topic_table
+from ingest.upkeep import keep_up
 
 log = logging.getLogger(__name__)
 
@@ -72,19 +73,6 @@ class Landed:
 
 
 Upkeep = Callable[[SilverTable], None]
-
-
-def keep_up(silver: SilverTable) -> None:
-    """Compacts a table and its history, where a commit has planned it.
-
-    Raises
-    ------
-    WriteError
-        Hudi could not write. Nothing is lost then.
-    """
-    silver.compact()
-    if silver.table.options.history:
-        history.changes_of(silver).compact()
 
 
 def land(

@@ -8,10 +8,24 @@ from datetime import UTC, datetime, timedelta
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from ingest import history
 from ingest.declaration import Table
 from ingest.errors import DeclarationError, WriteError
 from ingest.pending import Pending, position_at
 from ingest.silver import Counts, SilverTable, State
+
+
+def keep_up(silver: SilverTable) -> None:
+    """Compacts a table and its history, where a commit has planned it.
+
+    Raises
+    ------
+    WriteError
+        Hudi could not write. Nothing is lost then.
+    """
+    silver.compact()
+    if silver.table.options.history:
+        history.changes_of(silver).compact()
 
 
 def purge(spark: SparkSession, table: Table, now: datetime | None = None) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -275,11 +274,3 @@ def play(spark: SparkSession, where: Path, scenarios: Sequence[Scenario]) -> dic
         )
         for scene in scenarios
     }
-
-
-def free_port() -> int:
-    """A port that nothing listens on."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port: int = listening.getsockname()[1]
-    return port

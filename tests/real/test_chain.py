@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 import psutil
 import pytest
-from conftest import free_port
 
 from dev.chain.databases import system_of
+from dev.chain.processes import free_port
 from dev.chain.settings import HOST, PORTS, read_passwords
 from ingest.datasets import tickit
 from ingest.datasets.debezium import topic_of

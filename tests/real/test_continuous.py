@@ -14,10 +14,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from conftest import REPOSITORY, DbtProject, free_port, pg
+from conftest import REPOSITORY, DbtProject, pg
 from pyspark.sql import SparkSession
 
 from dev.chain import processes
+from dev.chain.processes import free_port
 from ingest.errors import UnavailableError
 from ingest.runner import failures
 from ingest.silver import Counts

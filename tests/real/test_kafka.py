@@ -10,10 +10,11 @@ from typing import Any
 import fastavro
 import pytest
 import yaml
-from conftest import DbtProject, free_port, pg
+from conftest import DbtProject, pg
 from pyspark.sql import SparkSession
 from registry_server import serve
 
+from dev.chain.processes import free_port
 from ingest.errors import UnavailableError
 from ingest.silver import Counts
 from ingest.upkeep import set_position

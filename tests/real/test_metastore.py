@@ -7,9 +7,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import free_port
 from lake import Lake
 
+from dev.chain.processes import free_port
 from real.broker import PASSWORD
 from real.conftest import Server
 
