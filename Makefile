@@ -6,7 +6,7 @@ SCALE ?= 1
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down logs test test-real test-slow test-long test-fast mutations lint format docs bench packages lock clean
+.PHONY: help setup demo up down logs test test-real test-slow test-long test-fast mutations lint format docs slim nightly bench packages lock clean
 
 help:  ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,11 +48,12 @@ mutations: setup  ## Break ingest in one place at a time, on a copy, and list th
 test-fast: setup  ## The tests that need no Spark
 	pytest -m "not spark"
 
-lint: setup  ## ruff, mypy, sqlfluff, dbt parse
+lint: setup  ## ruff, mypy, sqlfluff, dbt parse, the rules of dbt-project-evaluator
 	ruff check .
 	ruff format --check .
 	mypy
 	dbt --quiet parse --no-partial-parse --warn-error
+	python -m dev.rules
 	sqlfluff lint --disable-progress-bar models analyses tests/dbt
 
 format: setup  ## Let ruff and sqlfluff write what they can mend
@@ -62,6 +63,12 @@ format: setup  ## Let ruff and sqlfluff write what they can mend
 
 docs: setup  ## dbt's documentation site into target/
 	dbt docs generate
+
+slim: setup  ## What this branch changes, built beside main's tables and compared with them (NAME=42; main's manifest in LAKE_HOME/state)
+	python -m dev.slim $(if $(NAME),--name $(NAME))
+
+nightly: setup  ## A day's job: freshness, a build, what failed of it once more, documentation; tells LAKE_WEBHOOK of failures
+	python -m dev.nightly
 
 bench: setup  ## Benchmarks: each prints ratios of both sides measured in one run
 	python bench/snapshot.py

@@ -1,0 +1,174 @@
+"""Each rule of `dev/rules.py` on a project that is well but for one thing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dev.rules import RULES, unexpected, violations
+
+Manifest = dict[str, Any]
+STAGING, MART = "model.shop.stg_shop__orders", "model.shop.fct_orders"
+SOURCE, EXPOSURE = "source.shop.shop.orders", "exposure.shop.dashboard"
+
+
+class Project:
+    """A manifest to be changed; well as it begins: a source, its staging model, a mart, its consumer."""
+
+    def __init__(self) -> None:
+        self.nodes: Manifest = {}
+        self.sources: Manifest = {}
+        self.reads: dict[str, list[str]] = {}
+        self.exposures: Manifest = {EXPOSURE: {"name": "dashboard", "depends_on": {"nodes": [MART]}}}
+        self.source("orders")
+        self.model("stg_shop__orders", [SOURCE], "models/staging/shop", materialized="view")
+        self.model("fct_orders", [STAGING], "models/marts/sales", access="public")
+
+    def source(self, name: str) -> str:
+        """Declares a table."""
+        key = f"source.shop.shop.{name}"
+        self.sources[key] = {
+            "name": name, "source_name": "shop", "relation_name": f"silver.{name}", "description": "Orders.",
+            "source_description": "The shop.", "columns": {"id": {"description": "Key."}},
+            "freshness": {"warn_after": {"count": 1, "period": "day"}, "error_after": {"count": None, "period": None}},
+            "original_file_path": "models/staging/shop/_shop__sources.yml",
+        }  # fmt: skip
+        return key
+
+    def model(
+        self, name: str, reads: list[str], folder: str, *, materialized: str = "table", access: str = "protected",
+        sql: str = "select 1", tests: tuple[str, ...] = ("unique", "not_null"),
+    ) -> str:  # fmt: skip
+        """Adds a model."""
+        key = f"model.shop.{name}"
+        self.nodes[key] = {
+            "resource_type": "model", "name": name, "original_file_path": f"{folder}/{name}.sql", "raw_code": sql,
+            "description": "Orders.", "columns": {"id": {"description": "Key."}}, "access": access,
+            "config": {"materialized": materialized, "contract": {"enforced": access == "public"}},
+        }  # fmt: skip
+        self.reads[key] = reads
+        for test in tests:
+            self.nodes[f"test.shop.{test}_{name}"] = {
+                "resource_type": "test", "name": f"{name}_{test}", "test_metadata": {"name": test},
+                "attached_node": key, "original_file_path": f"{folder}/_models.yml",
+            }  # fmt: skip
+        return key
+
+    def found(self) -> dict[str, set[str]]:
+        """The rules that are violated, and by what."""
+        children: dict[str, list[str]] = {}
+        for child, parents in self.reads.items():
+            for parent in parents:
+                children.setdefault(parent, []).append(child)
+        manifest = {"nodes": self.nodes, "sources": self.sources, "exposures": self.exposures}
+        found: dict[str, set[str]] = {}
+        for rule, subject in violations({**manifest, "parent_map": self.reads, "child_map": children}):
+            found.setdefault(rule, set()).add(subject)
+        return found
+
+
+def chained(project: Project) -> None:
+    last = STAGING
+    for number in range(4):
+        last = project.model(f"int_{number}", [last], "models/intermediate/x", materialized="view")
+    project.reads[MART] = [last]
+
+
+def many_leaves(project: Project) -> None:
+    middle = project.model("int_orders", [STAGING], "models/intermediate/x")
+    for number in range(4):
+        project.model(f"fct_{number}", [middle], "models/marts/x")
+
+
+def rejoined(project: Project) -> None:
+    project.reads[MART] = [STAGING, project.model("int_orders", [STAGING], "models/intermediate/x")]
+
+
+def two_sources(project: Project) -> None:
+    project.reads[STAGING] = [SOURCE, project.source("more")]
+
+
+def declared_twice(project: Project) -> None:
+    second = project.source("more")
+    project.sources[second]["relation_name"] = project.sources[SOURCE]["relation_name"]
+    project.model("stg_shop__more", [second], "models/staging/shop", materialized="view")
+
+
+def many_parents(project: Project) -> None:
+    project.reads[MART] += [project.model(f"int_{number}", [STAGING], "models/intermediate/x") for number in range(6)]
+
+
+def declared_elsewhere(project: Project) -> None:
+    project.nodes["test.shop.unique_fct_orders"]["original_file_path"] = "models/staging/shop/_models.yml"
+
+
+CHANGES: dict[str, tuple[Callable[[Project], object], set[str]]] = {
+    "direct_join_to_source": (lambda p: p.reads[MART].append(SOURCE), {"fct_orders"}),
+    "duplicate_sources": (declared_twice, {"silver.orders"}),
+    "hard_coded_references": (lambda p: p.nodes[MART].update(raw_code="select * from a.b"), {"fct_orders"}),
+    "marts_or_intermediate_dependent_on_source": (lambda p: p.reads.update({MART: [SOURCE]}), {"fct_orders"}),
+    "model_fanout": (many_leaves, {"int_orders"}),
+    "multiple_sources_joined": (two_sources, {"stg_shop__orders"}),
+    "rejoining_of_upstream_concepts": (rejoined, {"fct_orders"}),
+    "root_models": (lambda p: p.reads.update({MART: []}), {"fct_orders"}),
+    "source_fanout": (lambda p: p.model("stg_shop__more", [SOURCE], "models/staging/shop"), {"shop.orders"}),
+    "staging_dependent_on_marts_or_intermediate": (lambda p: p.reads[STAGING].append(MART), {"stg_shop__orders"}),
+    "staging_dependent_on_staging": (
+        lambda p: p.model("stg_shop__more", [STAGING], "models/staging/shop"), {"stg_shop__more"},
+    ),
+    "too_many_joins": (many_parents, {"fct_orders"}),
+    "unused_sources": (lambda p: p.source("more"), {"shop.more"}),
+    "missing_primary_key_tests": (
+        lambda p: p.model("fct_more", [STAGING], "models/marts/x", tests=("unique",)), {"fct_more"},
+    ),
+    "test_coverage": (lambda p: p.model("fct_more", [STAGING], "models/marts/x", tests=()), {"fct_more"}),
+    "sources_without_freshness": (lambda p: p.sources[SOURCE].update(freshness=None), {"shop.orders"}),
+    "undocumented_models": (lambda p: p.nodes[STAGING].update(description=" "), {"stg_shop__orders"}),
+    "undocumented_source_tables": (
+        lambda p: p.sources[SOURCE]["columns"]["id"].update(description=""), {"shop.orders"},
+    ),
+    "undocumented_sources": (lambda p: p.sources[SOURCE].update(source_description=""), {"shop"}),
+    "model_naming_conventions": (lambda p: p.model("orders", [STAGING], "models/marts/x"), {"orders"}),
+    "model_directories": (lambda p: p.model("fct_more", [STAGING], "models/other/x"), {"fct_more"}),
+    "source_directories": (
+        lambda p: p.sources[SOURCE].update(original_file_path="models/staging/_sources.yml"), {"shop.orders"},
+    ),
+    "test_directories": (declared_elsewhere, {"fct_orders_unique"}),
+    "chained_views_dependencies": (chained, {"int_3"}),
+    "exposure_parents_materializations": (
+        lambda p: p.exposures[EXPOSURE]["depends_on"]["nodes"].append(SOURCE), {"dashboard"},
+    ),
+    "public_models_without_contract": (
+        lambda p: p.nodes[MART]["config"]["contract"].update(enforced=False), {"fct_orders"},
+    ),
+    "undocumented_public_models": (
+        lambda p: p.nodes[MART]["columns"]["id"].update(description=""), {"fct_orders"},
+    ),
+    "exposures_dependent_on_private_models": (lambda p: p.nodes[MART].update(access="protected"), {"dashboard"}),
+}  # fmt: skip
+
+
+def test_a_project_that_is_well_violates_nothing() -> None:
+    assert Project().found() == {}
+
+
+def test_every_rule_is_tried() -> None:
+    assert CHANGES.keys() == RULES.keys()
+
+
+@pytest.mark.parametrize("rule", list(CHANGES))
+def test_a_rule_finds_what_violates_it(rule: str) -> None:
+    change, subjects = CHANGES[rule]
+    project = Project()
+    change(project)
+    assert project.found()[rule] == subjects
+
+
+def test_the_baseline_may_only_shrink() -> None:
+    found = {("root_models", "fct_a"): "reads no source and no model"}
+    assert unexpected(found, {"root_models": {"fct_a": "a calendar"}}) == []
+    assert unexpected(found, {}) == ["root_models: fct_a reads no source and no model"]
+    (told,) = unexpected({}, {"root_models": {"fct_a": "a calendar"}})
+    assert told == "root_models: fct_a is well now: take it out of rules.baseline.yml"
