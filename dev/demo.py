@@ -12,19 +12,17 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import psutil
-from dbt.cli.main import dbtRunner, dbtRunnerResult
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as Grid
 
+from dev.commands import Built, bar, run_dbt
 from ingest.cli import land_with_progress, landed_grid
 from ingest.datasets import generate
 from ingest.declaration import load_source
@@ -64,16 +62,6 @@ class PeakMemory(threading.Thread):
         self._over.set()
         self.join()
         return self.peak
-
-
-@dataclass(frozen=True)
-class Built:
-    """What a dbt command did: seconds and status of each node, how many tests passed, what failed and why."""
-
-    seconds: dict[str, float]
-    statuses: dict[str, str]
-    passed: int
-    failed: list[str]
 
 
 @dataclass(frozen=True)
@@ -130,7 +118,7 @@ def demonstrate(home: Path, scale: float) -> Demonstrated:
         _step(number + 1, f"{landed}: lake ingest {SOURCE}")
         results = _land(project, tables)
         _step(number + 2, f"{built}: dbt build")
-        return results, _dbt(["build"])
+        return results, run_dbt(["build"], out)
 
     first, built = played(
         "snapshot", 1, "the database and its snapshot", "land the snapshot", "models, seeds and tests"
@@ -139,7 +127,9 @@ def demonstrate(home: Path, scale: float) -> Demonstrated:
         "changes", 4, "five days of changes", "land the changes", "the marts again, now incremental"
     )
     _step(7, "freshness and documentation: dbt source freshness, dbt docs generate")
-    done = Demonstrated(built, rebuilt, fresh=_dbt(["source", "freshness"]), docs=_dbt(["docs", "generate"]))
+    done = Demonstrated(
+        built, rebuilt, fresh=run_dbt(["source", "freshness"], out), docs=run_dbt(["docs", "generate"], out)
+    )
     rows = _rows(project, tables)
     marts = _mart_rows(project)
     out.rule("what came of it")
@@ -183,12 +173,12 @@ def _step(number: int, text: str) -> None:
 
 
 def _generate(home: Path, scale: float, phase: Any, ends: Any) -> None:
-    with _bar("events") as (progress, bar):
+    with bar("events", out) as (progress, task):
         done: dict[str, tuple[int, int]] = {}
 
         def show(topic: str, written: int, total: int) -> None:
             done[topic] = (written, total)
-            progress.update(bar, completed=sum(w for w, _ in done.values()), total=sum(t for _, t in done.values()))
+            progress.update(task, completed=sum(w for w, _ in done.values()), total=sum(t for _, t in done.values()))
 
         summary = generate(SOURCE, home, scale=scale, phase=phase, ends=ends, progress=show)
     out.print(f"{summary.records:,} events in {summary.files} files, {summary.late} late, {summary.repeated} repeated")
@@ -201,43 +191,6 @@ def _land(project: Project, tables: Any) -> list[Landed]:
         if landed.error:
             raise landed.error
     return results
-
-
-def _dbt(arguments: Sequence[str]) -> Built:
-    """A dbt command in this process, with a bar for its nodes. Its failures are told as dbt tells them."""
-    with _bar("dbt " + arguments[0]) as (progress, bar):
-
-        def follow(event: Any) -> None:
-            total = getattr(event.data, "total", 0) or getattr(event.data, "num_models", 0)
-            if (
-                event.info.name
-                in ("LogModelResult", "LogTestResult", "LogSeedResult", "LogSnapshotResult", "LogFreshnessResult")
-                and total
-            ):
-                progress.update(bar, total=total, advance=1)
-
-        result: dbtRunnerResult = dbtRunner(callbacks=[follow]).invoke(["--quiet", *arguments])
-        progress.update(bar, total=1, completed=1) if progress.tasks[0].total is None else None
-    if result.exception:
-        raise LakeError(f"{result.exception}", where=f"dbt {' '.join(arguments)}", action="see logs/dbt.log")
-    results: list[Any] = list(getattr(result.result, "results", None) or [])
-    nodes = [item for item in results if getattr(item, "node", None)]
-    bad = [item for item in nodes if str(item.status) in ("error", "fail", "runtime error", "skipped")]
-    failed = [f"{item.node.name}: {item.message}" for item in bad]
-    return Built(
-        seconds={item.node.name: item.execution_time for item in nodes},
-        statuses={item.node.name: str(item.status) for item in nodes},
-        passed=sum(item.node.resource_type in ("test", "unit_test") and str(item.status) == "pass" for item in nodes),
-        failed=failed if failed or result.success else [f"dbt {' '.join(arguments)}: see logs/dbt.log"],
-    )
-
-
-@contextmanager
-def _bar(title: str) -> Iterator[tuple[Progress, Any]]:
-    with Progress(
-        TextColumn("{task.description:<16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=out
-    ) as progress:
-        yield progress, progress.add_task(title, total=None)
 
 
 def _rows(project: Project, tables: Any) -> dict[str, int]:

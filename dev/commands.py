@@ -1,0 +1,66 @@
+"""dbt's commands in this process, with a bar for their nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from dbt.cli.main import dbtRunner, dbtRunnerResult
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ingest.errors import LakeError
+
+_OF_NODES = ("LogModelResult", "LogTestResult", "LogSeedResult", "LogSnapshotResult", "LogFreshnessResult")
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a dbt command did: seconds and status of each node, how many tests passed, what failed and why."""
+
+    seconds: dict[str, float]
+    statuses: dict[str, str]
+    passed: int
+    failed: list[str]
+
+
+def run_dbt(arguments: Sequence[str], out: Console) -> Built:
+    """A dbt command in this process. Its failures are told as dbt tells them.
+
+    Raises
+    ------
+    LakeError
+        dbt came to no result, for nodes or at all.
+    """
+    with bar("dbt " + arguments[0], out) as (progress, task):
+
+        def follow(event: Any) -> None:
+            total = getattr(event.data, "total", 0) or getattr(event.data, "num_models", 0)
+            if event.info.name in _OF_NODES and total:
+                progress.update(task, total=total, advance=1)
+
+        result: dbtRunnerResult = dbtRunner(callbacks=[follow]).invoke(["--quiet", *arguments])
+        progress.update(task, total=1, completed=1) if progress.tasks[0].total is None else None
+    if result.exception:
+        raise LakeError(f"{result.exception}", where=f"dbt {' '.join(arguments)}", action="see logs/dbt.log")
+    results: list[Any] = list(getattr(result.result, "results", None) or [])
+    nodes = [item for item in results if getattr(item, "node", None)]
+    bad = [item for item in nodes if str(item.status) in ("error", "fail", "runtime error", "skipped")]
+    failed = [f"{item.node.name}: {item.message}" for item in bad]
+    return Built(
+        seconds={item.node.name: item.execution_time for item in nodes},
+        statuses={item.node.name: str(item.status) for item in nodes},
+        passed=sum(item.node.resource_type in ("test", "unit_test") and str(item.status) == "pass" for item in nodes),
+        failed=failed if failed or result.success else [f"dbt {' '.join(arguments)}: see logs/dbt.log"],
+    )
+
+
+@contextmanager
+def bar(title: str, out: Console) -> Iterator[tuple[Progress, Any]]:
+    """A bar of progress, until the block ends."""
+    with Progress(
+        TextColumn("{task.description:<16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=out
+    ) as progress:
+        yield progress, progress.add_task(title, total=None)

@@ -1,0 +1,179 @@
+"""Builds of pull requests, on branches of a real repository: what is built is what has changed, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import new_project, pg, table_of
+from modeling import Models
+from pyspark.sql import SparkSession
+
+from dev.slim import Slim
+
+pytestmark = pytest.mark.spark
+ORDERS = {"id": "int", "customer": "int", "amount": "int"}
+OPTIONS = {"type": "cow", "hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "1"}
+FCT = "select orders.id, customer, {{ in_cents('orders.amount') }} as amount from {{ ref('stg_orders') }} as orders"
+TOTALS = (
+    "select customer as id, count(*) as orders, sum(amount) as amount from {{ ref('fct_orders') }} group by customer"
+)
+REGIONS = "select regions.id, regions.name from {{ ref('regions') }} as regions"
+
+
+def columns_of(**types: str) -> list[dict[str, str]]:
+    """Columns of a model, as its YAML declares them."""
+    return [{"name": name, "data_type": data_type} for name, data_type in types.items()]
+
+
+DECLARED = {
+    "version": 2,
+    "models": [
+        {"name": "fct_orders", "columns": columns_of(id="int", customer="int", amount="int")},
+        {"name": "customer_totals", "columns": columns_of(id="int", orders="bigint", amount="bigint")},
+        {"name": "dim_regions", "columns": columns_of(id="int", name="string")},
+    ],
+    "exposures": [
+        {
+            "name": "dashboard", "type": "dashboard", "owner": {"email": "team@example.com"},
+            "depends_on": ["ref('customer_totals')"],
+        }
+    ],
+}  # fmt: skip
+
+
+@dataclass
+class Repository:
+    """A repository whose main branch is built, with its manifest kept."""
+
+    models: Models
+    state: Path
+
+    @property
+    def root(self) -> Path:
+        """Its folder."""
+        return self.models.project.root
+
+    def git(self, *words: str) -> None:
+        """Runs git, as nobody in particular."""
+        who = ("-c", "user.name=test", "-c", "user.email=test@example.com")
+        subprocess.run(["git", *who, *words], cwd=self.root, check=True, capture_output=True)
+
+    def built(self, change: Callable[[Repository], object], name: str) -> tuple[set[str], str]:
+        """What a branch with a change builds, but for tests; and what is told of it. Main is as it was, then."""
+        self.git("checkout", "-b", name)
+        change(self)
+        self.git("commit", "--all", "--allow-empty", "--message", name)
+        schema = f"lakehouse__pr_{name}"
+        before = Path.cwd()
+        text, failed = Slim(self.root, self.state, ("--profiles-dir", str(self.root))).run(schema)
+        os.chdir(before)
+        self.git("checkout", "main")
+        assert failed == []
+        left = {row[0] for row in self.models.spark.sql("show databases").collect()}
+        assert not {each for each in left if each.startswith(schema)}
+        rows = [line.split("|") for line in text.splitlines() if line.startswith("| ") and "because" not in line]
+        return {row[1].strip() for row in rows if len(row) == 5 and "---" not in row[1]}, text
+
+
+@pytest.fixture(scope="module")
+def repository(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repository]:
+    project = new_project(tmp_path_factory.mktemp("slim"), {"tables": [table_of("orders", ORDERS, ["id"])]})
+    models = Models.of(spark, project, file_format="hudi", unique_key="id", options=OPTIONS)
+    # A branch changes macros as well: the repository has its own.
+    macros = (project.root / "macros").resolve()
+    (project.root / "macros").unlink()
+    shutil.copytree(macros, project.root / "macros")
+    (project.root / "macros" / "in_cents.sql").write_text("{% macro in_cents(value) %}100 * {{ value }}{% endmacro %}")
+    (project.root / "seeds").mkdir()
+    (project.root / "seeds" / "regions.csv").write_text("id,name\n1,north\n2,south\n")
+    models.write(
+        "stg_orders", "select * from {{ source('shop', 'orders') }} where __deleted = 'false'", materialized="view"
+    )
+    reach = [{"source": "shop.orders", "by": {"id": "id"}}]
+    models.write("fct_orders", FCT, materialized="incremental", meta={"affected_by": reach})
+    models.write("customer_totals", TOTALS, materialized="table")
+    models.write("dim_regions", REGIONS, materialized="table")
+    project.write_models(yaml.safe_dump(DECLARED), "_models.yml")
+    (project.root / ".gitignore").write_text("target\nbronze\n")
+    repository = Repository(models, tmp_path_factory.mktemp("state"))
+    repository.git("init", "--initial-branch", "main")
+    repository.git("add", "--all")
+    repository.git("commit", "--message", "main")
+    project.deliver("shop.orders", 0, [pg("c", 10 + n, id=n, customer=n % 3, amount=n) for n in range(9)])
+    project.land_well(spark)
+    assert {each.status for each in models.dbt("build").values()} <= {"success", "pass", "no-op"}
+    shutil.copy(project.root / "target" / "manifest.json", repository.state)
+    yield repository
+
+
+def more_columns(repository: Repository) -> None:
+    models = repository.models
+    sql = FCT.replace(" from ", ", orders.amount > 4 as is_large from ", 1)
+    models.write("fct_orders", sql, materialized="incremental", on_schema_change="append_new_columns")
+    declared = yaml.safe_load(yaml.safe_dump(DECLARED))
+    declared["models"][0]["columns"] += columns_of(is_large="boolean")
+    models.project.write_models(yaml.safe_dump(declared), "_models.yml")
+
+
+def other_rows(repository: Repository) -> None:
+    sql = FCT + " where orders.id > 0 union all select 77, 7, 7"
+    repository.models.write("fct_orders", sql, materialized="incremental")
+
+
+def described(repository: Repository) -> None:
+    declared = yaml.safe_load(yaml.safe_dump(DECLARED))
+    declared["models"][2]["description"] = "One row per region."
+    repository.models.project.write_models(yaml.safe_dump(declared), "_models.yml")
+
+
+def test_a_new_column_builds_the_model_and_what_reads_it(repository: Repository) -> None:
+    built, text = repository.built(more_columns, "column")
+    assert built == {"fct_orders", "customer_totals"}
+    assert "| fct_orders | it has changed | new: is_large |" in text
+    assert "| customer_totals | of what it reads |  |" in text
+    assert "Consumers: dashboard." in text
+    # The columns that main has are as they were.
+    assert "| fct_orders | 9 | 9 | 0 | 0 | 0 |  |" in text
+
+
+def test_rows_that_differ_are_counted(repository: Repository) -> None:
+    built, text = repository.built(other_rows, "rows")
+    assert built == {"fct_orders", "customer_totals"}
+    assert "| fct_orders | 9 | 9 | 1 | 1 | 0 |  |" in text
+    assert "| customer_totals | 4 | 3 | 1 | 0 | 1 | orders 1 |" in text
+
+
+def test_a_macro_builds_what_uses_it(repository: Repository) -> None:
+    macro = "{% macro in_cents(value) %}1000 * {{ value }}{% endmacro %}"
+    path = repository.root / "macros" / "in_cents.sql"
+    built, text = repository.built(lambda _: path.write_text(macro), "macro")
+    assert built == {"fct_orders", "customer_totals"}
+    assert "| fct_orders | 9 | 9 | 0 | 0 | 8 | amount 8 |" in text
+
+
+def test_a_description_builds_nothing_that_has_rows(repository: Repository) -> None:
+    built, text = repository.built(described, "yaml")
+    assert built == set()
+    assert text == "Nothing that is built has changed.\n"
+
+
+def test_a_seed_builds_what_reads_it(repository: Repository) -> None:
+    path = repository.root / "seeds" / "regions.csv"
+    built, text = repository.built(lambda _: path.write_text("id,name\n1,north\n2,west\n3,east\n"), "seed")
+    assert built == {"regions", "dim_regions"}
+    assert "| dim_regions | 3 | 2 | 1 | 0 | 1 | name 1 |" in text
+    assert "Consumers: none." in text
+
+
+def test_without_a_state_everything_is_built(repository: Repository, tmp_path: Path) -> None:
+    repository.state, kept = tmp_path, repository.state
+    _, text = repository.built(lambda _: None, "whole")
+    repository.state = kept
+    assert text.startswith("Everything was built")
