@@ -1,34 +1,60 @@
-{% macro hudi_merge_columns(target_columns, source_columns, key, model_name) -%}
-    {%- set advice = "; run it once with --full-refresh" -%}
-    {%- set source_types = {} -%}
+{% macro hudi_merge_columns(target, source, on_schema_change, model_name) -%}
+    {%- set source_columns = adapter.get_columns_in_relation(source) -%}
+    {%- set target_columns = adapter.get_columns_in_relation(target) -%}
+    {%- set source_types, target_types = {}, {} -%}
     {%- for column in source_columns -%}
         {%- do source_types.update({column.name | lower: column.dtype}) -%}
     {%- endfor -%}
-    {%- set names = [] -%}
     {%- for column in target_columns -%}
-        {%- set source_type = source_types.pop(column.name | lower, none) -%}
-        {%- if source_type is none -%}
-            {{ exceptions.raise_compiler_error(
-                model_name ~ ": got no column '" ~ column.name ~ "' from the model, expected it, for the table has it" ~ advice
-            ) }}
-        {%- elif source_type != column.dtype -%}
-            {{ exceptions.raise_compiler_error(
-                model_name ~ ": got column '" ~ column.name ~ "' as " ~ source_type ~ ", expected " ~ column.dtype
-                ~ " as in the table" ~ advice
-            ) }}
-        {%- endif -%}
-        {%- do names.append(column.name) -%}
+        {%- do target_types.update({column.name | lower: column.dtype}) -%}
     {%- endfor -%}
-    {%- if source_types -%}
+    {%- set added, gone, changed = [], [], [] -%}
+    {%- for column in source_columns -%}
+        {%- set type = target_types.get(column.name | lower) -%}
+        {%- if type is none -%}
+            {%- do added.append(column) -%}
+        {%- elif type != column.dtype -%}
+            {%- do changed.append(column.name ~ ' as ' ~ column.dtype ~ ' (the table: ' ~ type ~ ')') -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- for column in target_columns if column.name | lower not in source_types -%}
+        {%- do gone.append(column.name) -%}
+    {%- endfor -%}
+
+    {%- set refused = [] -%}
+    {%- if added and on_schema_change == 'fail' -%}
+        {%- do refused.append('new columns ' ~ added | map(attribute='name') | join(', ')) -%}
+    {%- endif -%}
+    {%- if gone and on_schema_change in ['fail', 'ignore'] -%}
+        {%- do refused.append('no columns ' ~ gone | join(', ')) -%}
+    {%- endif -%}
+    {%- if changed and on_schema_change != 'sync_all_columns' -%}
+        {%- do refused.append('columns ' ~ changed | join(', ')) -%}
+    {%- endif -%}
+    {%- if refused -%}
         {{ exceptions.raise_compiler_error(
-            model_name ~ ": got columns from the model which the table lacks: " ~ source_types.keys() | join(', ')
-            ~ ", expected on_schema_change = append_new_columns" ~ advice
+            model_name ~ ": got " ~ refused | join(', ') ~ " from the model, expected the table's columns"
+            ~ " (on_schema_change = " ~ on_schema_change ~ "); run it once with --full-refresh"
         ) }}
     {%- endif -%}
-    {%- for column in key if column | lower not in names | map('lower') | list -%}
-        {{ exceptions.raise_compiler_error(
-            model_name ~ ": got unique_key column '" ~ column ~ "', expected one of " ~ names | join(', ')
-        ) }}
+    {%- if on_schema_change == 'sync_all_columns' and (added or gone or changed) -%}
+        {%- do return(none) -%}
+    {%- endif -%}
+    {%- if added and on_schema_change == 'append_new_columns' -%}
+        {%- do alter_relation_add_remove_columns(target, added, none) -%}
+        {%- set target_columns = target_columns + added -%}
+    {%- endif -%}
+    {%- set names = [] -%}
+    {%- for column in target_columns if column.name not in gone -%}
+        {%- do names.append(column.name) -%}
     {%- endfor -%}
     {%- do return(names) -%}
+{%- endmacro %}
+
+{% macro hudi_quoted(columns) -%}
+    {%- set quoted = [] -%}
+    {%- for column in columns -%}
+        {%- do quoted.append(adapter.quote(column)) -%}
+    {%- endfor -%}
+    {%- do return(quoted | join(', ')) -%}
 {%- endmacro %}

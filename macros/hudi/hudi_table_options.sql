@@ -14,6 +14,12 @@
         ) }}
     {%- endfor -%}
 
+    {%- if 'orderingFields' in options and 'preCombineField' in options -%}
+        {{ exceptions.raise_compiler_error(
+            model_name ~ ": got options orderingFields and preCombineField, expected one of them: they are two names of one setting"
+        ) }}
+    {%- endif -%}
+
     {%- set declared_key = options.get('primaryKey', key) -%}
     {%- if declared_key is not string -%}
         {%- set declared_key = declared_key | join(',') -%}

@@ -3,11 +3,7 @@
     equals its own option, and it prints a list as a list.
 -#}
 {% macro spark__options_clause() -%}
-    {%- set options = config.get('options') -%}
-    {%- if config.get('file_format') == 'hudi' -%}
-        {%- set merged_partitions = config.get('partition_by') if config.get('materialized') == 'incremental' -%}
-        {%- set options = hudi_table_options(options, config.get('unique_key'), model.unique_id, merged_partitions) -%}
-    {%- endif -%}
+    {%- set options = hudi_options() if config.get('file_format') == 'hudi' else config.get('options') -%}
     {%- if options -%}
     options (
         {%- for name, value in options.items() %}
@@ -15,4 +11,15 @@
         {%- endfor %}
     )
     {%- endif -%}
+{%- endmacro %}
+
+{#- The options of the model's Hudi table. One of which partitions are replaced replaces those alone that a run has. -#}
+{% macro hudi_options() -%}
+    {%- set strategy = (config.get('incremental_strategy') or 'merge') if config.get('materialized') == 'incremental' -%}
+    {%- set merged_partitions = config.get('partition_by') if strategy == 'merge' else none -%}
+    {%- set options = hudi_table_options(config.get('options'), hudi_record_key(), model.unique_id, merged_partitions) -%}
+    {%- if strategy in ['insert_overwrite', 'microbatch'] -%}
+        {%- do options.update({'hoodie.datasource.overwrite.mode': 'dynamic'}) -%}
+    {%- endif -%}
+    {%- do return(options) -%}
 {%- endmacro %}

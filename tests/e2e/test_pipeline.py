@@ -125,7 +125,7 @@ def test_lost_rows_of_a_mart_are_found_by_its_tests_and_come_back(pipeline: Pipe
 def test_a_hudi_model_without_a_key_is_refused_when_it_is_compiled(pipeline: Pipeline, tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / "models").mkdir(parents=True)
-    (project / "macros").symlink_to(REPOSITORY / "macros" / "hudi")
+    (project / "macros").symlink_to(REPOSITORY / "macros")
     (project / "dbt_project.yml").write_text("name: keyless\nversion: '1.0'\nprofile: lakehouse\n", encoding="utf-8")
     model = "{{ config(materialized='table', file_format='hudi') }} select 1 as id"
     (project / "models" / "no_key.sql").write_text(model, encoding="utf-8")

@@ -3,6 +3,14 @@
         materialized='incremental',
         unique_key='listing_id',
         options={'type': 'cow', 'hoodie.index.type': 'BUCKET', 'hoodie.bucket.index.num.buckets': '4'},
+        meta={'affected_by': [
+            {'source': 'tickit.listing', 'by': {'listing_id': 'listid'}},
+            {'source': 'tickit.sale', 'by': {'listing_id': 'listid'}},
+            {'source': 'tickit.event', 'by': {'event_id': 'eventid'}},
+            {'source': 'tickit.category', 'by': {'category_id': 'catid'}},
+            {'source': 'tickit.date', 'by': {'date_id': 'dateid'}},
+            {'source': 'tickit.user', 'by': {'seller_id': 'userid'}},
+        ]},
     )
 }}
 
@@ -51,6 +59,7 @@ final as (
         listings.listing_id,
         listings.event_id,
         events.venue_id,
+        events.category_id,
         listings.date_id,
         listings.seller_id,
 

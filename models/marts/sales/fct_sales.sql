@@ -3,6 +3,17 @@
         materialized='incremental',
         unique_key='sale_id',
         options={'type': 'cow', 'hoodie.index.type': 'BUCKET', 'hoodie.bucket.index.num.buckets': '4'},
+        meta={'affected_by': [
+            {'source': 'tickit.sale', 'by': {'sale_id': 'salesid'}},
+            {'source': 'tickit.sale', 'by': {'buyer_id': 'buyerid'}},
+            {'source': 'tickit.sale', 'by': {'seller_id': 'sellerid'}},
+            {'source': 'tickit.listing', 'by': {'listing_id': 'listid'}},
+            {'source': 'tickit.event', 'by': {'event_id': 'eventid'}},
+            {'source': 'tickit.category', 'by': {'category_id': 'catid'}},
+            {'source': 'tickit.date', 'by': {'date_id': 'dateid'}},
+            {'source': 'tickit.user', 'by': {'buyer_id': 'userid'}},
+            {'source': 'tickit.user', 'by': {'seller_id': 'userid'}},
+        ]},
     )
 }}
 
@@ -46,6 +57,7 @@ final as (
         sales.listing_id,
         sales.event_id,
         events.venue_id,
+        events.category_id,
         sales.date_id,
         sales.buyer_id,
         sales.seller_id,

@@ -1,0 +1,38 @@
+{#-
+    The entries of the model's `meta.affected_by`, checked: which rows of the model a changed row of a source reaches.
+    `{source: tickit.sale, by: {buyer_id: buyerid}}`: those whose buyer_id is the buyerid that a changed sale has, or had.
+
+    A source that can bring new rows needs an entry by the model's key. Any other entry finds rows that are there: its
+    columns must hold what the rows refer to, also where that is missing.
+-#}
+{% macro affected_by() -%}
+    {%- set told = (config.get('meta') or {}).get('affected_by') or [] -%}
+    {%- set expected = "expected a list of {source: <source>.<table>, by: {<column of the model>: <column of the table>}}" -%}
+    {%- set entries = [] -%}
+    {%- for entry in told -%}
+        {%- if entry is not mapping or entry.keys() | sort != ['by', 'source'] or entry.by is not mapping or not entry.by -%}
+            {{ exceptions.raise_compiler_error(model.unique_id ~ ": got affected_by = " ~ entry ~ ", " ~ expected) }}
+        {%- endif -%}
+        {%- set found = [] -%}
+        {%- for node in graph.sources.values() if node.source_name ~ '.' ~ node.name == entry.source -%}
+            {%- do found.append(node) -%}
+        {%- endfor -%}
+        {%- if not found -%}
+            {{ exceptions.raise_compiler_error(
+                model.unique_id ~ ": got affected_by source '" ~ entry.source ~ "', expected a declared <source>.<table>"
+            ) }}
+        {%- endif -%}
+        {%- set key = (((found[0].config.get('meta') or {}).get('ingest') or {}).get('key') or []) | map('lower') | list -%}
+        {%- for column in entry.by.values() if column | lower not in found[0].columns.keys() | map('lower') | list -%}
+            {{ exceptions.raise_compiler_error(
+                model.unique_id ~ ": got affected_by column '" ~ column ~ "' of " ~ entry.source ~ ", expected one of "
+                ~ found[0].columns.keys() | join(', ')
+            ) }}
+        {%- endfor -%}
+        {%- set beyond_key = entry.by.values() | map('lower') | reject('in', key) | list -%}
+        {%- do entries.append({
+            'relation': found[0].relation_name, 'by': entry.by, 'reads_before': beyond_key | length > 0
+        }) -%}
+    {%- endfor -%}
+    {%- do return(entries) -%}
+{%- endmacro %}

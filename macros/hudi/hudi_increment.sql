@@ -1,0 +1,26 @@
+{#- A run of an incremental Hudi model that has its table already. -#}
+{% macro hudi_increment(target, strategy, on_schema_change, sql, upstreams) -%}
+    {%- set wanted = hudi_wanted(target, sql) -%}
+    {%- do hudi_require_columns(adapter.get_columns_in_relation(wanted), model.unique_id) -%}
+    {%- set columns = hudi_merge_columns(target, wanted, on_schema_change, model.unique_id) -%}
+    {%- if columns is none -%}
+        {%- do log(target ~ ': its columns are others now, it is built anew (on_schema_change = sync_all_columns)', info=true) -%}
+        {%- do hudi_rebuild(target, load_relation(target), sql, upstreams) -%}
+    {%- else -%}
+        {%- if strategy == 'merge' -%}
+            {%- do hudi_merge(target, wanted, columns, upstreams) -%}
+        {%- else -%}
+            {%- call statement('main') -%}
+                {%- if strategy == 'append' -%}
+                    insert into table {{ target }}
+                {%- else -%}
+                    insert overwrite table {{ target }} {{ partition_cols(label='partition') }}
+                {%- endif %}
+                select {{ hudi_quoted(columns) }}
+                from {{ wanted }}
+            {%- endcall -%}
+        {%- endif -%}
+        {%- do persist_docs(target, model) -%}
+    {%- endif -%}
+    {%- do run_query('drop view if exists ' ~ wanted) -%}
+{%- endmacro %}

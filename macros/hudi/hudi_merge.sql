@@ -1,0 +1,52 @@
+{#-
+    Leaves the table as its full refresh would, in one commit: of the rows that may have changed, those that differ are
+    written. Which may have changed say the upstreams' commits (`affected_keys`), or all may.
+
+    The difference is computed once and kept while it is needed: Hudi's merge reads its source several times.
+-#}
+{% macro hudi_merge(target, wanted, columns, upstreams) -%}
+    {%- set key = key_columns(config.get('unique_key'), model.unique_id) -%}
+    {%- set before = hudi_state(target) -%}
+    {%- set changes = upstream_changes(before, upstreams) -%}
+    {%- if changes.whole is none and not changes.changed -%}
+        {%- do log(target ~ ': nothing upstream has changed', info=true) -%}
+        {%- call statement('main') -%} select 'nothing upstream has changed' as result {%- endcall -%}
+        {%- do return('') -%}
+    {%- endif -%}
+
+    {%- set room = target.schema ~ '__' ~ target.identifier -%}
+    {%- set difference, affected = adapter.quote(room ~ '__difference'), adapter.quote(room ~ '__affected') -%}
+    {%- set present, source, views = target, wanted, [] -%}
+    {%- do run_query('drop view if exists ' ~ difference) -%}
+    {%- do run_query('drop view if exists ' ~ affected) -%}
+    {%- if changes.whole is not none -%}
+        {%- do log(target ~ ': the whole table is compared: ' ~ changes.whole, info=true) -%}
+    {%- else -%}
+        {%- do views.extend(affected_keys(affected, target, key, changes.changed)) -%}
+        {%- set source = hudi_rows_of(wanted, affected, key) -%}
+        {%- set present = hudi_rows_of(target, affected, key) -%}
+    {%- endif -%}
+    {%- do run_query('cache table ' ~ difference ~ ' as ' ~ hudi_difference_sql(present, source, key, columns)) -%}
+    {%- set row_count = run_query('select count(*) as row_count from ' ~ difference).columns[0].values()[0] -%}
+    {%- do log(target ~ ': ' ~ row_count ~ ' rows differ', info=true) -%}
+    {%- do hudi_set_state(upstreams) -%}
+    {%- call statement('main') -%}
+        {{ hudi_merge_sql(target, difference, key, columns) }}
+    {%- endcall -%}
+    {%- do hudi_reset_state() -%}
+    {%- for view in [difference] + views -%}
+        {%- do run_query('drop view if exists ' ~ view) -%}
+    {%- endfor -%}
+{%- endmacro %}
+
+{% macro hudi_rows_of(relation, keys, key) -%}
+    (
+        select these.*
+        from {{ relation }} as these
+        left semi join {{ keys }} as chosen
+            on
+            {%- for column in key %}
+                {{ 'and ' if not loop.first }}these.{{ adapter.quote(column) }} = chosen.{{ adapter.quote(column) }}
+            {%- endfor %}
+    )
+{%- endmacro %}

@@ -1,0 +1,84 @@
+{#-
+    Makes a table what the model's select is. Readers have the old rows until they have the new ones: where columns and
+    layout are as they were, Hudi replaces all rows in one commit; else another table is built beside, and takes the name
+    when it is whole. Where the build fails, the old table stays as it was.
+-#}
+{% macro hudi_rebuild(target, existing, sql, upstreams=none) -%}
+    {%- set wanted = hudi_wanted(target, sql) -%}
+    {%- set columns = adapter.get_columns_in_relation(wanted) -%}
+    {%- do hudi_require_columns(columns, model.unique_id) -%}
+    {%- if upstreams is not none -%}
+        {%- do hudi_set_state(upstreams) -%}
+    {%- endif -%}
+    {%- if existing is not none and existing.is_hudi and hudi_is_laid_out(existing, columns) -%}
+        {%- call statement('main') -%}
+            insert overwrite table {{ target }}
+            select {{ hudi_quoted(adapter.get_columns_in_relation(existing) | map(attribute='name')) }}
+            from {{ wanted }}
+        {%- endcall -%}
+    {%- elif existing is none -%}
+        {%- call statement('main') -%}
+            {{ hudi_create_sql(target, hudi_select(wanted)) }}
+        {%- endcall -%}
+        {%- do persist_docs(target, model) -%}
+    {%- else -%}
+        {%- set built, before = hudi_beside(target, 'built'), hudi_beside(target, 'before') -%}
+        {%- do run_query('drop table if exists ' ~ built ~ ' purge') -%}
+        {%- do run_query('drop table if exists ' ~ before ~ ' purge') -%}
+        {%- call statement('main') -%}
+            {{ hudi_create_sql(built, hudi_select(wanted)) }}
+        {%- endcall -%}
+        {%- do persist_docs(built, model) -%}
+        {%- if existing.is_view -%}
+            {%- do adapter.drop_relation(existing) -%}
+        {%- else -%}
+            {%- do adapter.rename_relation(existing.incorporate(type='table'), before) -%}
+        {%- endif -%}
+        {%- do adapter.rename_relation(built, target) -%}
+        {%- do run_query('drop table if exists ' ~ before ~ ' purge') -%}
+        {%- do adapter.drop_relation(before) -%}    {#- dbt forgets it as well -#}
+    {%- endif -%}
+    {%- if upstreams is not none -%}
+        {%- do hudi_reset_state() -%}
+    {%- endif -%}
+    {%- do run_query('drop view if exists ' ~ wanted) -%}
+{%- endmacro %}
+
+{% macro hudi_is_laid_out(existing, columns) -%}
+    {%- set present, wanted = {}, {} -%}
+    {%- for column in adapter.get_columns_in_relation(existing) -%}
+        {%- do present.update({column.name | lower: column.dtype}) -%}
+    {%- endfor -%}
+    {%- for column in columns -%}
+        {%- do wanted.update({column.name | lower: column.dtype}) -%}
+    {%- endfor -%}
+    {%- set layout = [] -%}
+    {%- for property in run_query('show tblproperties ' ~ existing) if property[0] == 'lakehouse.layout' -%}
+        {%- do layout.append(property[1]) -%}
+    {%- endfor -%}
+    {#- Where a run replaces partitions, `insert overwrite` leaves the others -#}
+    {%- set replaces_all = 'hoodie.datasource.overwrite.mode' not in hudi_options() -%}
+    {%- do return(present == wanted and layout == [hudi_layout()] and replaces_all) -%}
+{%- endmacro %}
+
+{#- As dbt-spark's create_table_as, but for the place: two tables of one model stand side by side. -#}
+{% macro hudi_create_sql(relation, select) -%}
+    {%- set location_root = config.get('location_root') -%}
+    create table {{ relation }}
+    using hudi
+    {{ options_clause() }}
+    {{ tblproperties_clause() }}
+    {{ partition_cols(label='partitioned by') }}
+    {%- if location_root is not none %}
+    location '{{ location_root }}/{{ relation.identifier }}__{{ invocation_id[:8] }}'
+    {%- endif %}
+    {{ comment_clause() }}
+    as
+    {{ select }}
+{%- endmacro %}
+
+{#- The columns in the order of the contract, where there is one. -#}
+{% macro hudi_select(wanted) -%}
+    {%- set select = 'select * from ' ~ wanted -%}
+    {%- do return(get_select_subquery(select) if config.get('contract').enforced else select) -%}
+{%- endmacro %}

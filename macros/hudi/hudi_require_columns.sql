@@ -1,0 +1,20 @@
+{#- What a configuration names must be columns of the model's select: key, ordering fields, partitions. -#}
+{% macro hudi_require_columns(columns, model_name) -%}
+    {%- set names = columns | map(attribute='name') | list -%}
+    {%- set known = names | map('lower') | list -%}
+    {%- set partitions = config.get('partition_by') or [] -%}
+    {%- set options = config.get('options') or {} -%}
+    {%- set ordering = options.get('orderingFields') or options.get('preCombineField') or '' -%}
+    {%- set named = [
+        ('unique_key', key_columns(config.get('unique_key'), model_name)),
+        ('partition_by', [partitions] if partitions is string else partitions),
+        ('orderingFields', ordering.split(',') | map('trim') | select | list),
+    ] -%}
+    {%- for setting, wanted in named -%}
+        {%- for column in wanted if column | lower not in known -%}
+            {{ exceptions.raise_compiler_error(
+                model_name ~ ": got " ~ setting ~ " column '" ~ column ~ "', expected one of " ~ names | join(', ')
+            ) }}
+        {%- endfor -%}
+    {%- endfor -%}
+{%- endmacro %}

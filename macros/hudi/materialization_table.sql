@@ -1,0 +1,17 @@
+{#- In place of dbt-spark's for Hudi tables: that one drops the table before it builds it anew. -#}
+{% materialization table, adapter='spark', supported_languages=['sql', 'python'] %}
+    {%- if config.get('file_format') != 'hudi' or model['language'] != 'sql' -%}
+        {%- do return(dbt.materialization_table_spark()) -%}
+    {%- endif -%}
+    {%- set target_relation = this.incorporate(type='table') -%}
+
+    {{ run_hooks(pre_hooks) }}
+
+    {%- set existing = hudi_present(this) -%}
+    {%- do hudi_rebuild(target_relation, existing, compiled_code) -%}
+    {%- do apply_grants(target_relation, config.get('grants'), should_revoke(existing, full_refresh_mode=True)) -%}
+
+    {{ run_hooks(post_hooks) }}
+
+    {{ return({'relations': [target_relation]}) }}
+{% endmaterialization %}

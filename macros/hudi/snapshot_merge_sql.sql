@@ -1,0 +1,48 @@
+{#-
+    In place of dbt-spark's for Hudi tables: that one leaves Hudi to read the staged rows several times, each time with
+    another current time, and to update one column of a row it has replaced by the source's.
+
+    What is to be written is made of whole rows: versions that end, as they stand but for their end, and new versions.
+-#}
+{% macro spark__snapshot_merge_sql(target, source, insert_cols) -%}
+    {%- if config.get('file_format') != 'hudi' -%}
+        {%- do return(dbt.spark__snapshot_merge_sql(target, source, insert_cols)) -%}
+    {%- endif -%}
+    {%- set names = config.get('snapshot_table_column_names') or get_snapshot_table_column_names() -%}
+    {%- set columns = adapter.get_columns_in_relation(target) | map(attribute='name') | list -%}
+    {%- set version, valid_to = adapter.quote(names.dbt_scd_id), adapter.quote(names.dbt_valid_to) -%}
+    {%- set is_current = 'present.' ~ valid_to ~ ' is null' -%}
+    {%- if config.get('dbt_valid_to_current') -%}
+        {%- set is_current = '(' ~ is_current ~ ' or present.' ~ valid_to ~ ' = ' ~ config.get('dbt_valid_to_current') ~ ')' -%}
+    {%- endif -%}
+    {%- set room = target.schema ~ '__' ~ target.identifier -%}
+    {%- set staged, versions = adapter.quote(room ~ '__staged'), adapter.quote(room ~ '__versions') -%}
+    {%- for view in [versions, staged] -%}
+        {%- do run_query('drop view if exists ' ~ view) -%}
+    {%- endfor -%}
+    {%- do run_query('cache table ' ~ staged ~ ' as select * from ' ~ source) -%}
+    {%- set query -%}
+        select
+            {%- for column in columns %}
+            {{ 'staged' if column | lower == names.dbt_valid_to | lower else 'present' }}.{{ adapter.quote(column) }},
+            {%- endfor %}
+            false as is_to_be_removed
+        from {{ target }} as present
+        inner join {{ staged }} as staged on present.{{ version }} = staged.{{ version }}
+        where {{ is_current }} and staged.dbt_change_type in ('update', 'delete')
+        union all
+        select {{ hudi_quoted(columns) }}, false as is_to_be_removed
+        from {{ staged }} as staged
+        where
+            staged.dbt_change_type = 'insert'
+            and not exists (select 1 from {{ target }} as present where present.{{ version }} = staged.{{ version }})
+    {%- endset -%}
+    {%- do run_query('cache table ' ~ versions ~ ' as ' ~ query) -%}
+    {%- set row_count = run_query('select count(*) as row_count from ' ~ versions).columns[0].values()[0] -%}
+    {%- if row_count > 0 -%}
+        {%- do run_query(hudi_merge_sql(target, versions, [names.dbt_scd_id], columns)) -%}
+    {%- endif -%}
+    {%- do run_query('drop view if exists ' ~ versions) -%}
+    {#- dbt runs what is returned -#}
+    {%- do return('drop view if exists ' ~ staged) -%}
+{%- endmacro %}
