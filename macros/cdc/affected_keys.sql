@@ -1,35 +1,62 @@
 {#-
-    Keeps the keys of a model that changed rows of its sources reach, as a cached view. A source's row counts as it is now
-    and, where more than its key is looked at, as it was before: an aggregate has to see the group that a row has left.
-    Returns the views to be dropped in the end.
+    Keeps the keys of a model that changed rows of its sources reach, as a table. A source's row counts as it is now and,
+    where more than its key is looked at, as it was before: an aggregate has to see the group that a row has left.
+    Returns the tables to be dropped in the end.
 -#}
 {% macro affected_keys(keys, target, key, entries) -%}
     {%- set types = {} -%}
     {%- for column in adapter.get_columns_in_relation(target) -%}
         {%- do types.update({column.name | lower: column.dtype}) -%}
     {%- endfor -%}
-    {%- set selects, views = [], [] -%}
-    {%- for entry in entries -%}
-        {%- for column in entry.by if column | lower not in types -%}
-            {{ exceptions.raise_compiler_error(
-                model.unique_id ~ ": got affected_by column '" ~ column ~ "', expected one of " ~ types.keys() | join(', ')
-            ) }}
+    {%- set selects, kept = [], [keys] -%}
+    {%- for relation, own in entries | groupby('relation') -%}
+        {%- set columns = [] -%}
+        {%- for entry in own -%}
+            {%- do columns.extend(entry.by.values()) -%}
+            {%- for column in entry.by if column | lower not in types -%}
+                {{ exceptions.raise_compiler_error(
+                    model.unique_id ~ ": got affected_by column '" ~ column ~ "', expected one of " ~ types.keys() | join(', ')
+                ) }}
+            {%- endfor -%}
         {%- endfor -%}
-        {%- set before = none -%}
-        {%- if entry.reads_before -%}
-            {%- set before = adapter.quote(target.schema ~ '__' ~ target.identifier ~ '__before_' ~ loop.index) -%}
-            {%- do views.append(before) -%}
-            {#- Spark takes `timestamp as of` neither into a view nor into what is cached -#}
-            {%- do run_query(
-                'create or replace temporary view ' ~ before ~ " using hudi options (path '" ~ entry.since.location
-                ~ "', 'as.of.instant' '" ~ entry.since.completed ~ "')"
-            ) -%}
-        {%- endif -%}
-        {%- do selects.append(_reached_keys(target, key, entry, _changed_values(entry, before, types))) -%}
+        {%- set changed = _changed_rows(
+            relation, own[0].since, columns | unique, own | selectattr('reads_before') | list,
+            hudi_beside(target, 'now_' ~ loop.index), hudi_beside(target, 'old_' ~ loop.index)
+        ) -%}
+        {%- do kept.extend(changed) -%}
+        {%- for entry in own -%}
+            {%- do selects.append(_reached_keys(target, key, entry, _changed_values(entry, changed, types))) -%}
+        {%- endfor -%}
     {%- endfor -%}
-    {%- do run_query('cache table ' ~ keys ~ ' as ' ~ selects | join(' union ')) -%}
-    {#- What is cached is found by its text: what the text names has to stay as long -#}
-    {%- do return(views + [keys]) -%}
+    {%- do hudi_keep(keys, selects | join(' union ')) -%}
+    {%- do return(kept) -%}
+{%- endmacro %}
+
+{#-
+    The rows of a source that have changed, as tables: each source is read once, whatever looks at it. The first has the
+    rows as they are; the second, where one is wanted, as they were.
+-#}
+{% macro _changed_rows(relation, since, columns, reads_before, now, old) -%}
+    {%- set read = hudi_quoted(['_hoodie_record_key'] + columns | list) -%}
+    {%- set query -%}
+        select {{ read }}
+        from {{ relation }}
+        where
+            _hoodie_commit_time > '{{ since.instant }}'
+            {%- if since.pending %}
+            or _hoodie_commit_time in ('{{ since.pending | join("', '") }}')
+            {%- endif %}
+    {%- endset -%}
+    {%- do hudi_keep(now, query) -%}
+    {%- if not reads_before -%}
+        {%- do return([now]) -%}
+    {%- endif -%}
+    {%- do hudi_keep(
+        old,
+        'select ' ~ read ~ ' from ' ~ relation ~ " timestamp as of '" ~ since.completed
+        ~ "' where _hoodie_record_key in (select _hoodie_record_key from " ~ now ~ ')'
+    ) -%}
+    {%- do return([now, old]) -%}
 {%- endmacro %}
 
 {% macro _reached_keys(target, key, entry, values) -%}
@@ -47,28 +74,18 @@
     {%- endif %}
 {%- endmacro %}
 
-{% macro _changed_values(entry, before, types) -%}
+{% macro _changed_values(entry, changed, types) -%}
     {%- set values = [] -%}
     {%- for column, source_column in entry.by.items() -%}
         {%- do values.append(
             'cast(' ~ adapter.quote(source_column) ~ ' as ' ~ types[column | lower] ~ ') as ' ~ adapter.quote(column)
         ) -%}
     {%- endfor -%}
-    {%- set is_new -%}
-        (
-            _hoodie_commit_time > '{{ entry.since.instant }}'
-            {%- if entry.since.pending %}
-            or _hoodie_commit_time in ('{{ entry.since.pending | join("', '") }}')
-            {%- endif %}
-        )
-    {%- endset -%}
     select {{ values | join(', ') }}
-    from {{ entry.relation }}
-    where {{ is_new }}
-    {%- if before is not none %}
+    from {{ changed[0] }}
+    {%- if entry.reads_before %}
     union
     select {{ values | join(', ') }}
-    from {{ before }}
-    where _hoodie_record_key in (select _hoodie_record_key from {{ entry.relation }} where {{ is_new }})
+    from {{ changed[1] }}
     {%- endif -%}
 {%- endmacro %}

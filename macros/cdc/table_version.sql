@@ -27,7 +27,7 @@
         {%- do (instants if row['state'] == 'COMPLETED' else open).append(row['instant_time']) -%}
     {%- endfor -%}
     {%- if not instants -%}
-        {%- do return({'instant': '', 'completed': '', 'pending': [], 'location': '', 'made': ''}) -%}
+        {%- do return({'instant': '', 'completed': '', 'pending': [], 'made': ''}) -%}
     {%- endif -%}
     {%- set last, pending = instants | max, [] -%}
     {%- for instant in open | sort if instant < last -%}
@@ -38,7 +38,6 @@
         'instant': last,
         'completed': commits.columns['state_transition_time'].values() | max,
         'pending': pending,
-        'location': described['Location'],
         'made': described['Created Time'] ~ ' ' ~ _removed_for_good(name),
     }) -%}
 {%- endmacro %}

@@ -2,7 +2,7 @@
     Leaves the table as its full refresh would, in one commit: of the rows that may have changed, those that differ are
     written. Which may have changed say the upstreams' commits (`affected_keys`), or all may.
 
-    The difference is computed once and kept while it is needed: Hudi's merge reads its source several times.
+    The difference is computed once and kept as a table while it is needed (`hudi_keep`).
 -#}
 {% macro hudi_merge(target, wanted, columns, upstreams) -%}
     {%- set key = key_columns(config.get('unique_key'), model.unique_id) -%}
@@ -14,19 +14,16 @@
         {%- do return('') -%}
     {%- endif -%}
 
-    {%- set room = target.schema ~ '__' ~ target.identifier -%}
-    {%- set difference, affected = adapter.quote(room ~ '__difference'), adapter.quote(room ~ '__affected') -%}
-    {%- set present, source, views = target, wanted, [] -%}
-    {%- do run_query('drop view if exists ' ~ difference) -%}
-    {%- do run_query('drop view if exists ' ~ affected) -%}
+    {%- set difference, affected = hudi_beside(target, 'difference'), hudi_beside(target, 'affected') -%}
+    {%- set present, source, kept = target, wanted, [difference] -%}
     {%- if changes.whole is not none -%}
         {%- do log(target ~ ': the whole table is compared: ' ~ changes.whole, info=true) -%}
     {%- else -%}
-        {%- do views.extend(affected_keys(affected, target, key, changes.changed)) -%}
+        {%- do kept.extend(affected_keys(affected, target, key, changes.changed)) -%}
         {%- set source = hudi_rows_of(wanted, affected, key) -%}
         {%- set present = hudi_rows_of(target, affected, key) -%}
     {%- endif -%}
-    {%- do run_query('cache table ' ~ difference ~ ' as ' ~ hudi_difference_sql(present, source, key, columns)) -%}
+    {%- do hudi_keep(difference, hudi_difference_sql(present, source, key, columns)) -%}
     {%- set row_count = run_query('select count(*) as row_count from ' ~ difference).columns[0].values()[0] -%}
     {%- do log(target ~ ': ' ~ row_count ~ ' rows differ', info=true) -%}
     {%- do hudi_set_state(upstreams) -%}
@@ -34,9 +31,18 @@
         {{ hudi_merge_sql(target, difference, key, columns) }}
     {%- endcall -%}
     {%- do hudi_reset_state() -%}
-    {%- for view in [difference] + views -%}
-        {%- do run_query('drop view if exists ' ~ view) -%}
+    {%- for table in kept -%}
+        {%- do run_query('drop table if exists ' ~ table ~ ' purge') -%}
     {%- endfor -%}
+{%- endmacro %}
+
+{#-
+    Keeps the rows of a query as a table beside the model's, for the length of a run. A cached view would be planned anew,
+    with all that the query reads, each time it is looked at: Hudi's merge looks at its source several times.
+-#}
+{% macro hudi_keep(table, query) -%}
+    {%- do run_query('drop table if exists ' ~ table ~ ' purge') -%}
+    {%- do run_query('create table ' ~ table ~ ' using parquet as ' ~ query) -%}
 {%- endmacro %}
 
 {% macro hudi_rows_of(relation, keys, key) -%}

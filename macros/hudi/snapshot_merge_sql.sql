@@ -15,12 +15,8 @@
     {%- if config.get('dbt_valid_to_current') -%}
         {%- set is_current = '(' ~ is_current ~ ' or present.' ~ valid_to ~ ' = ' ~ config.get('dbt_valid_to_current') ~ ')' -%}
     {%- endif -%}
-    {%- set room = target.schema ~ '__' ~ target.identifier -%}
-    {%- set staged, versions = adapter.quote(room ~ '__staged'), adapter.quote(room ~ '__versions') -%}
-    {%- for view in [versions, staged] -%}
-        {%- do run_query('drop view if exists ' ~ view) -%}
-    {%- endfor -%}
-    {%- do run_query('cache table ' ~ staged ~ ' as select * from ' ~ source) -%}
+    {%- set staged, versions = hudi_beside(target, 'staged'), hudi_beside(target, 'versions') -%}
+    {%- do hudi_keep(staged, 'select * from ' ~ source) -%}
     {%- set query -%}
         select
             {%- for column in columns %}
@@ -37,12 +33,12 @@
             staged.dbt_change_type = 'insert'
             and not exists (select 1 from {{ target }} as present where present.{{ version }} = staged.{{ version }})
     {%- endset -%}
-    {%- do run_query('cache table ' ~ versions ~ ' as ' ~ query) -%}
+    {%- do hudi_keep(versions, query) -%}
     {%- set row_count = run_query('select count(*) as row_count from ' ~ versions).columns[0].values()[0] -%}
     {%- if row_count > 0 -%}
         {%- do run_query(hudi_merge_sql(target, versions, [names.dbt_scd_id], columns)) -%}
     {%- endif -%}
-    {%- do run_query('drop view if exists ' ~ versions) -%}
+    {%- do run_query('drop table if exists ' ~ versions ~ ' purge') -%}
     {#- dbt runs what is returned -#}
-    {%- do return('drop view if exists ' ~ staged) -%}
+    {%- do return('drop table if exists ' ~ staged ~ ' purge') -%}
 {%- endmacro %}

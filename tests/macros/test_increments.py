@@ -116,7 +116,7 @@ def differing(lines: Iterable[str]) -> list[int]:
     return [int(line.split()[0]) for line in lines if line.endswith("rows differ")]
 
 
-@pytest.mark.parametrize("table_type", ["cow", "mor"])
+@pytest.mark.parametrize("table_type", ["cow", pytest.param("mor", marks=pytest.mark.slow)])
 def test_an_increment_reaches_what_changed_and_nothing_else(table_type: str, make_shop: MakeShop) -> None:
     shop = make_shop(table_type=table_type)
     models = shop.models
@@ -192,7 +192,7 @@ def test_what_was_cleaned_away_is_not_missed(make_shop: MakeShop) -> None:
     assert differing(shop.models.told("fct_orders")) == [5]
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3, 4))])
 def test_random_changes_keep_the_law(seed: int, make_shop: MakeShop) -> None:
     draw = random.Random(seed)  # noqa: S311
     shop = make_shop(table_type=draw.choice(["cow", "mor"]))
