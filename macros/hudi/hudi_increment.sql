@@ -22,5 +22,5 @@
         {%- endif -%}
         {%- do persist_docs(target, model) -%}
     {%- endif -%}
-    {%- do run_query('drop view if exists ' ~ wanted) -%}
+    {%- do hudi_drop_wanted(wanted) -%}
 {%- endmacro %}

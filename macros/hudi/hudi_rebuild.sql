@@ -41,7 +41,7 @@
     {%- if upstreams is not none -%}
         {%- do hudi_reset_state() -%}
     {%- endif -%}
-    {%- do run_query('drop view if exists ' ~ wanted) -%}
+    {%- do hudi_drop_wanted(wanted) -%}
 {%- endmacro %}
 
 {% macro hudi_is_laid_out(existing, columns) -%}

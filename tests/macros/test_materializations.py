@@ -261,3 +261,27 @@ def test_insert_overwrite_replaces_the_partitions_that_a_run_has(make_models: Ma
     ]  # fmt: skip
     models.run(whole=True)
     assert [row["id"] for row in models.rows("model", "id")] == [4, 5]
+
+
+@pytest.mark.parametrize("materialized", ["table", "incremental"])
+def test_a_model_may_read_a_table_as_it_was(materialized: str, make_models: MakeModels) -> None:
+    models = make_models(unique_key="id")
+    models.write("base", NUMBERS.format(1, 3), materialized="table")
+    models.run("base")
+    ((instant, _),) = models.commits("base")
+    models.write("base", NUMBERS.format(2, 4), materialized="table")
+    models.write(
+        "model", f"select * from {models.relation('base')} timestamp as of '{instant}'", materialized=materialized
+    )
+    models.run("base")
+    models.run("model")
+    if materialized == "incremental":
+        models.write("model", "select id, value from {{ ref('base') }} where id < 3", materialized=materialized)
+        models.run("model")
+        assert models.rows("model") == numbers(2)
+        models.write(
+            "model", f"select * from {models.relation('base')} timestamp as of '{instant}'", materialized=materialized
+        )
+    models.run("model")
+    assert models.rows("model") == numbers(1)
+    assert models.tables() == {"base", "model"}
