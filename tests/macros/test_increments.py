@@ -192,7 +192,14 @@ def test_what_was_cleaned_away_is_not_missed(make_shop: MakeShop) -> None:
     assert differing(shop.models.told("fct_orders")) == [5]
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3, 4))])
+SEEDS = [
+    1,
+    pytest.param(2, marks=pytest.mark.slow),
+    *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 23)),
+]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_random_changes_keep_the_law(seed: int, make_shop: MakeShop) -> None:
     draw = random.Random(seed)  # noqa: S311
     shop = make_shop(table_type=draw.choice(["cow", "mor"]))
@@ -216,24 +223,23 @@ def some_change(draw: random.Random, shop: Shop) -> Change:
     return table, "u" if number in rows else "c", row
 
 
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ({"source": "shop.nothing", "by": {"id": "id"}}, "got affected_by source 'shop.nothing', expected a declared"),
-        (
-            {"source": "shop.orders", "by": {"id": "number"}},
-            "got affected_by column 'number' of shop.orders, expected one",
-        ),
-        (
-            {"source": "shop.orders", "by": {"number": "id"}},
-            "got affected_by column 'number', expected one of id, customer",
-        ),
-        ({"source": "shop.orders"}, "expected a list of {source: <source>.<table>, by: {"),
-    ],
-)
-def test_a_wrong_entry_is_refused(entry: dict[str, Any], message: str, make_shop: MakeShop) -> None:
+WRONG = [
+    ({"source": "shop.nothing", "by": {"id": "id"}}, "got affected_by source 'shop.nothing', expected a declared"),
+    (
+        {"source": "shop.orders", "by": {"id": "number"}},
+        "got affected_by column 'number' of shop.orders, expected one of id",
+    ),
+    (
+        {"source": "shop.orders", "by": {"number": "id"}},
+        "got affected_by column 'number', expected one of id, customer",
+    ),
+    ({"source": "shop.orders"}, "expected a list of {source: <source>.<table>, by: {"),
+]
+
+
+def test_a_wrong_entry_is_refused(make_shop: MakeShop) -> None:
     shop = make_shop()
-    shop.models.write("fct_orders", ORDERS, materialized="incremental", meta={"affected_by": [entry]})
-    shop.models.dbt("run", "--select", "fct_orders")
     shop.change(("orders", "u", {"id": 1, "customer": 4, "amount": 100, "at": 99}))
-    assert message in shop.models.refusal("fct_orders")
+    for entry, message in WRONG:
+        shop.models.write("fct_orders", ORDERS, materialized="incremental", meta={"affected_by": [entry]})
+        assert message in shop.models.refusal("fct_orders")
