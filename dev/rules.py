@@ -65,6 +65,10 @@ class Graph:
         read = self.manifest["parent_map"].get(key, [])
         return [parent for parent in read if not parent.startswith(("macro.", "test.", "unit_test."))]
 
+    def sources_of(self, key: str) -> list[str]:
+        """The sources that a model reads itself."""
+        return [parent for parent in self.parents(key) if parent in self.sources]
+
     def children(self, key: str) -> list[str]:
         """The models that read a node."""
         return [child for child in self.manifest["child_map"].get(key, []) if child in self.models]
@@ -103,12 +107,9 @@ def rule(check: Rule) -> Rule:
 def direct_join_to_source(graph: Graph) -> Found:
     """A model that reads both a source and a model."""
     for key in graph.models:
-        read = graph.parents(key)
-        if set(read) & graph.sources.keys() and set(read) & graph.models.keys():
-            yield (
-                graph.name(key),
-                f"reads {graph.names([each for each in read if each in graph.sources])} beside models",
-            )
+        read = graph.sources_of(key)
+        if read and set(graph.parents(key)) & graph.models.keys():
+            yield graph.name(key), f"reads {graph.names(read)} beside models"
 
 
 @rule
@@ -134,7 +135,7 @@ def hard_coded_references(graph: Graph) -> Found:
 def marts_or_intermediate_dependent_on_source(graph: Graph) -> Found:
     """A model behind staging that reads a source."""
     for key in graph.models:
-        read = [each for each in graph.parents(key) if each in graph.sources]
+        read = graph.sources_of(key)
         if read and graph.layer(key) in ("intermediate", "marts"):
             yield graph.name(key), f"reads {graph.names(read)}"
 
@@ -152,7 +153,7 @@ def model_fanout(graph: Graph) -> Found:
 def multiple_sources_joined(graph: Graph) -> Found:
     """A model that reads several sources."""
     for key in graph.models:
-        read = [each for each in graph.parents(key) if each in graph.sources]
+        read = graph.sources_of(key)
         if len(read) > 1:
             yield graph.name(key), f"reads {graph.names(read)}"
 
@@ -190,17 +191,18 @@ def source_fanout(graph: Graph) -> Found:
 @rule
 def staging_dependent_on_marts_or_intermediate(graph: Graph) -> Found:
     """A staging model that reads a model behind staging."""
-    for key in graph.models:
-        read = [each for each in graph.parents(key) if graph.layer(each) in ("intermediate", "marts")]
-        if read and graph.layer(key) == "staging":
-            yield graph.name(key), f"reads {graph.names(read)}"
+    yield from _staging_that_reads(graph, "intermediate", "marts")
 
 
 @rule
 def staging_dependent_on_staging(graph: Graph) -> Found:
     """A staging model that reads another one."""
+    yield from _staging_that_reads(graph, "staging")
+
+
+def _staging_that_reads(graph: Graph, *layers: str) -> Found:
     for key in graph.models:
-        read = [each for each in graph.parents(key) if graph.layer(each) == "staging"]
+        read = [each for each in graph.parents(key) if graph.layer(each) in layers]
         if read and graph.layer(key) == "staging":
             yield graph.name(key), f"reads {graph.names(read)}"
 

@@ -89,9 +89,7 @@ class Slim:
         modified = {each["unique_id"] for each in self._listed("--select", "state:modified")}
         changes = [
             Change.of(ours["nodes"][key], theirs["nodes"].get(key), is_modified=key in modified)
-            for key in sorted(
-                each["unique_id"] for each in chosen if each["resource_type"] in ("model", "seed", "snapshot")
-            )
+            for key in sorted(each["unique_id"] for each in chosen if each["resource_type"] in WITH_ROWS)
         ]
         exposures = sorted(each["name"] for each in chosen if each["resource_type"] == "exposure")
         differences = {
@@ -106,22 +104,22 @@ class Slim:
         assert change.there is not None
         told = json.dumps([change.here, change.there, change.key, change.common])[1:-1]
         query = "{{ row_differences(" + told + ") }}"
-        done = dbtRunner().invoke(["--quiet", "show", "--inline", query, *self._options])
-        if done.exception:
-            raise LakeError(f"{done.exception}", where=change.name, action="see logs/dbt.log")
-        (result,) = done.result.results  # type: ignore[union-attr]
-        (row,) = result.agate_table.rows  # type: ignore[union-attr]
+        (result,) = self._asked("show", "--inline", query).results
+        (row,) = result.agate_table.rows
         return {name: int(value) for name, value in row.dict().items()}
 
     def _listed(self, *chosen: str) -> list[Node]:
         """The nodes of a selection, against main's."""
         keys = "--output-keys", "unique_id name resource_type"
         state = ("--state", str(self.state), "--output", "json")
-        done = dbtRunner().invoke(["--quiet", "ls", *chosen, *state, *keys, *self._options])
+        return [json.loads(line) for line in self._asked("ls", *chosen, *state, *keys)]
+
+    def _asked(self, *arguments: str) -> Any:
+        """The result of a command of dbt that builds nothing."""
+        done = dbtRunner().invoke(["--quiet", *arguments, *self._options])
         if done.exception:
-            raise LakeError(f"{done.exception}", where="dbt ls", action="see logs/dbt.log")
-        found: Any = done.result
-        return [json.loads(line) for line in found]
+            raise LakeError(f"{done.exception}", where=f"dbt {' '.join(arguments)}", action="see logs/dbt.log")
+        return done.result
 
     def _operation(self, macro: str, **arguments: str) -> None:
         done = dbtRunner().invoke(
@@ -215,12 +213,8 @@ def _text(
         lines += ["", "| table | rows | main's rows | only here | only there | changed | in columns |"]
         lines.append("| --- | ---: | ---: | ---: | ---: | ---: | --- |")
     for name, told in differences.items():
-        mark = "differs_in_"
-        where = [
-            f"{column.removeprefix(mark)} {number:,}"
-            for column, number in told.items()
-            if column.startswith(mark) and number
-        ]
+        columns = {name.removeprefix(DIFFERS): number for name, number in told.items() if name.startswith(DIFFERS)}
+        where = [f"{column} {number:,}" for column, number in columns.items() if number]
         counts = (told[count] for count in ("rows_here", "rows_there", "only_here", "only_there", "changed"))
         lines.append(f"| {name} | {' | '.join(f'{count:,}' for count in counts)} | {', '.join(where)} |")
     return "\n".join(lines) + "\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,8 +34,7 @@ class Models:
         (project.root / "macros").symlink_to(REPOSITORY / "macros")
         settings = yaml.safe_load((project.root / "dbt_project.yml").read_text(encoding="utf-8"))
         configured = {f"+{name}": value for name, value in {"schema": project.schema, **config}.items()}
-        for kind in ("models", "seeds", "snapshots"):
-            settings[kind] = {"tested": configured if kind == "models" else {"+schema": project.schema}}
+        settings |= {"models": {"tested": configured}, "seeds": {"tested": {"+schema": project.schema}}}
         (project.root / "dbt_project.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")
         return cls(spark, project)
 
@@ -69,16 +67,15 @@ class Models:
         mark = f"{self.relation(name)}: "
         return [line.partition(mark)[2].strip() for line in lines[start:] if mark in line]
 
-    def run(self, *names: str, whole: bool = False, variables: Mapping[str, Any] | None = None) -> None:
+    def run(self, *names: str, whole: bool = False) -> None:
         """Runs models, or all of them, which must go well."""
         chosen = ("--select", *names) if names else ()
-        told = ("--vars", yaml.safe_dump(dict(variables))) if variables else ()
-        outcomes = self.dbt("run", *chosen, *told, *(("--full-refresh",) if whole else ()))
+        outcomes = self.dbt("run", *chosen, *(("--full-refresh",) if whole else ()))
         assert not {name: each.message for name, each in outcomes.items() if each.status != "success"}
 
-    def refusal(self, name: str, *words: str) -> str:
+    def refusal(self, name: str) -> str:
         """Why a model cannot be run."""
-        outcome = self.dbt("run", "--select", name, *words)[name]
+        outcome = self.dbt("run", "--select", name)[name]
         assert outcome.status == "error", outcome
         return outcome.message
 

@@ -4,10 +4,7 @@
     Returns the tables to be dropped in the end.
 -#}
 {% macro affected_keys(keys, target, key, entries) -%}
-    {%- set types = {} -%}
-    {%- for column in adapter.get_columns_in_relation(target) -%}
-        {%- do types.update({column.name | lower: column.dtype}) -%}
-    {%- endfor -%}
+    {%- set types = hudi_types(adapter.get_columns_in_relation(target)) -%}
     {%- set selects, kept = [], [keys] -%}
     {%- for relation, own in entries | groupby('relation') -%}
         {%- set columns = [] -%}
@@ -67,10 +64,7 @@
     select {% for column in key %}present.{{ adapter.quote(column) }}{{ ', ' if not loop.last }}{% endfor %}
     from {{ target }} as present
     left semi join ({{ values }}) as changed
-        on
-        {%- for column in entry.by %}
-            {{ 'and ' if not loop.first }}present.{{ adapter.quote(column) }} = changed.{{ adapter.quote(column) }}
-        {%- endfor %}
+        on {{ hudi_equal('present', 'changed', entry.by) }}
     {%- endif %}
 {%- endmacro %}
 

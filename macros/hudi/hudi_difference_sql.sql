@@ -12,10 +12,7 @@
         wanted.is_in_model is null as is_to_be_removed
     from (select *, true as is_in_model from {{ source }}) as wanted
     full outer join (select *, true as is_in_table from {{ target }}) as present
-        on
-        {%- for column in key %}
-            {{ 'and ' if not loop.first }}wanted.{{ adapter.quote(column) }} = present.{{ adapter.quote(column) }}
-        {%- endfor %}
+        on {{ hudi_equal('wanted', 'present', key) }}
     where
         wanted.is_in_model is null
         or present.is_in_table is null

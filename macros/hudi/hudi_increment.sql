@@ -1,11 +1,10 @@
 {#- A run of an incremental Hudi model that has its table already. -#}
-{% macro hudi_increment(target, strategy, on_schema_change, sql, upstreams) -%}
-    {%- set wanted = hudi_wanted(target, sql) -%}
-    {%- do hudi_require_columns(adapter.get_columns_in_relation(wanted), model.unique_id) -%}
+{% macro hudi_increment(existing, strategy, on_schema_change, wanted, upstreams) -%}
+    {%- set target = existing.incorporate(type='table') -%}
     {%- set columns = hudi_merge_columns(target, wanted, on_schema_change, model.unique_id) -%}
     {%- if columns is none -%}
         {%- do log(target ~ ': its columns are others now, it is built anew (on_schema_change = sync_all_columns)', info=true) -%}
-        {%- do hudi_rebuild(target, load_relation(target), sql, upstreams) -%}
+        {%- do hudi_rebuild(target, existing, wanted, upstreams) -%}
     {%- else -%}
         {%- if strategy == 'merge' -%}
             {%- do hudi_merge(target, wanted, columns, upstreams) -%}
@@ -22,5 +21,4 @@
         {%- endif -%}
         {%- do persist_docs(target, model) -%}
     {%- endif -%}
-    {%- do hudi_drop_wanted(wanted) -%}
 {%- endmacro %}

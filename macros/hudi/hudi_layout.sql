@@ -14,11 +14,5 @@
     {%- if config.get('file_format') == 'hudi' -%}
         {%- do properties.update({'lakehouse.layout': hudi_layout()}) -%}
     {%- endif -%}
-    {%- if properties -%}
-    tblproperties (
-        {%- for name, value in properties.items() %}
-        '{{ name }}' = '{{ value }}'{{ ',' if not loop.last }}
-        {%- endfor %}
-    )
-    {%- endif -%}
+    {{- settings_clause('tblproperties', properties) -}}
 {%- endmacro %}

@@ -32,17 +32,8 @@
     {%- endcall -%}
     {%- do hudi_reset_state() -%}
     {%- for table in kept -%}
-        {%- do run_query('drop table if exists ' ~ table ~ ' purge') -%}
+        {%- do hudi_drop(table) -%}
     {%- endfor -%}
-{%- endmacro %}
-
-{#-
-    Keeps the rows of a query as a table beside the model's, for the length of a run. A cached view would be planned anew,
-    with all that the query reads, each time it is looked at: Hudi's merge looks at its source several times.
--#}
-{% macro hudi_keep(table, query) -%}
-    {%- do run_query('drop table if exists ' ~ table ~ ' purge') -%}
-    {%- do run_query('create table ' ~ table ~ ' using parquet as ' ~ query) -%}
 {%- endmacro %}
 
 {% macro hudi_rows_of(relation, keys, key) -%}
@@ -50,9 +41,6 @@
         select these.*
         from {{ relation }} as these
         left semi join {{ keys }} as chosen
-            on
-            {%- for column in key %}
-                {{ 'and ' if not loop.first }}these.{{ adapter.quote(column) }} = chosen.{{ adapter.quote(column) }}
-            {%- endfor %}
+            on {{ hudi_equal('these', 'chosen', key) }}
     )
 {%- endmacro %}

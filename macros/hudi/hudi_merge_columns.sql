@@ -1,13 +1,7 @@
 {% macro hudi_merge_columns(target, source, on_schema_change, model_name) -%}
     {%- set source_columns = adapter.get_columns_in_relation(source) -%}
     {%- set target_columns = adapter.get_columns_in_relation(target) -%}
-    {%- set source_types, target_types = {}, {} -%}
-    {%- for column in source_columns -%}
-        {%- do source_types.update({column.name | lower: column.dtype}) -%}
-    {%- endfor -%}
-    {%- for column in target_columns -%}
-        {%- do target_types.update({column.name | lower: column.dtype}) -%}
-    {%- endfor -%}
+    {%- set source_types, target_types = hudi_types(source_columns), hudi_types(target_columns) -%}
     {%- set added, gone, changed = [], [], [] -%}
     {%- for column in source_columns -%}
         {%- set type = target_types.get(column.name | lower) -%}
@@ -49,12 +43,4 @@
         {%- do names.append(column.name) -%}
     {%- endfor -%}
     {%- do return(names) -%}
-{%- endmacro %}
-
-{% macro hudi_quoted(columns) -%}
-    {%- set quoted = [] -%}
-    {%- for column in columns -%}
-        {%- do quoted.append(adapter.quote(column)) -%}
-    {%- endfor -%}
-    {%- do return(quoted | join(', ')) -%}
 {%- endmacro %}

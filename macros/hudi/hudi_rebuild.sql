@@ -3,14 +3,11 @@
     layout are as they were, Hudi replaces all rows in one commit; else another table is built beside, and takes the name
     when it is whole. Where the build fails, the old table stays as it was.
 -#}
-{% macro hudi_rebuild(target, existing, sql, upstreams=none) -%}
-    {%- set wanted = hudi_wanted(target, sql) -%}
-    {%- set columns = adapter.get_columns_in_relation(wanted) -%}
-    {%- do hudi_require_columns(columns, model.unique_id) -%}
+{% macro hudi_rebuild(target, existing, wanted, upstreams=none) -%}
     {%- if upstreams is not none -%}
         {%- do hudi_set_state(upstreams) -%}
     {%- endif -%}
-    {%- if existing is not none and existing.is_hudi and hudi_is_laid_out(existing, columns) -%}
+    {%- if existing is not none and existing.is_hudi and hudi_is_laid_out(existing, wanted) -%}
         {%- call statement('main') -%}
             insert overwrite table {{ target }}
             select {{ hudi_quoted(adapter.get_columns_in_relation(existing) | map(attribute='name')) }}
@@ -23,8 +20,8 @@
         {%- do persist_docs(target, model) -%}
     {%- else -%}
         {%- set built, before = hudi_beside(target, 'built'), hudi_beside(target, 'before') -%}
-        {%- do run_query('drop table if exists ' ~ built ~ ' purge') -%}
-        {%- do run_query('drop table if exists ' ~ before ~ ' purge') -%}
+        {%- do hudi_drop(built) -%}
+        {%- do hudi_drop(before) -%}
         {%- call statement('main') -%}
             {{ hudi_create_sql(built, hudi_select(wanted)) }}
         {%- endcall -%}
@@ -35,30 +32,24 @@
             {%- do adapter.rename_relation(existing.incorporate(type='table'), before) -%}
         {%- endif -%}
         {%- do adapter.rename_relation(built, target) -%}
-        {%- do run_query('drop table if exists ' ~ before ~ ' purge') -%}
+        {%- do hudi_drop(before) -%}
         {%- do adapter.drop_relation(before) -%}    {#- dbt forgets it as well -#}
     {%- endif -%}
     {%- if upstreams is not none -%}
         {%- do hudi_reset_state() -%}
     {%- endif -%}
-    {%- do hudi_drop_wanted(wanted) -%}
 {%- endmacro %}
 
-{% macro hudi_is_laid_out(existing, columns) -%}
-    {%- set present, wanted = {}, {} -%}
-    {%- for column in adapter.get_columns_in_relation(existing) -%}
-        {%- do present.update({column.name | lower: column.dtype}) -%}
-    {%- endfor -%}
-    {%- for column in columns -%}
-        {%- do wanted.update({column.name | lower: column.dtype}) -%}
-    {%- endfor -%}
+{% macro hudi_is_laid_out(existing, wanted) -%}
+    {%- set present_types = hudi_types(adapter.get_columns_in_relation(existing)) -%}
+    {%- set wanted_types = hudi_types(adapter.get_columns_in_relation(wanted)) -%}
     {%- set layout = [] -%}
     {%- for property in run_query('show tblproperties ' ~ existing) if property[0] == 'lakehouse.layout' -%}
         {%- do layout.append(property[1]) -%}
     {%- endfor -%}
     {#- Where a run replaces partitions, `insert overwrite` leaves the others -#}
     {%- set replaces_all = 'hoodie.datasource.overwrite.mode' not in hudi_options() -%}
-    {%- do return(present == wanted and layout == [hudi_layout()] and replaces_all) -%}
+    {%- do return(present_types == wanted_types and layout == [hudi_layout()] and replaces_all) -%}
 {%- endmacro %}
 
 {#- As dbt-spark's create_table_as, but for the place: two tables of one model stand side by side. -#}

@@ -11,7 +11,7 @@
         {%- do return(none) -%}
     {%- endif -%}
     {%- set found = run_query(
-        "call show_commit_extra_metadata(table => '" ~ hudi_name(target) ~ "', instant_time => '" ~ last.instant
+        "call show_commit_extra_metadata(table => '" ~ hudi_name(target) ~ "', instant_time => '" ~ last
         ~ "', metadata_key => '" ~ hudi_state_name() ~ "')"
     ) -%}
     {%- for row in found if row['metadata_value'] -%}
@@ -37,10 +37,10 @@
     {%- do return((relation | string).replace('`', '')) -%}
 {%- endmacro %}
 
-{#- The newest commit of a Hudi table: its instant, and when it was completed; none where there is none. -#}
+{#- The newest commit of a Hudi table: its instant; none where there is none. -#}
 {% macro hudi_last_commit(relation) -%}
     {%- for row in run_query("call show_commits(table => '" ~ hudi_name(relation) ~ "', limit => 1)") -%}
-        {%- do return({'instant': row['commit_time'], 'completed': row['state_transition_time']}) -%}
+        {%- do return(row['commit_time']) -%}
     {%- endfor -%}
     {%- do return(none) -%}
 {%- endmacro %}

@@ -15,11 +15,13 @@
     {%- set existing = hudi_present(this) -%}
     {#- What the upstreams are is asked before anything of them is read: what comes meanwhile comes again -#}
     {%- set built_from = upstreams() if strategy == 'merge' else none -%}
+    {%- set wanted = hudi_wanted(target_relation, compiled_code) -%}
     {%- if existing is none or not existing.is_hudi or should_full_refresh() -%}
-        {%- do hudi_rebuild(target_relation, existing, compiled_code, built_from) -%}
+        {%- do hudi_rebuild(target_relation, existing, wanted, built_from) -%}
     {%- else -%}
-        {%- do hudi_increment(target_relation, strategy, on_schema_change, compiled_code, built_from) -%}
+        {%- do hudi_increment(existing, strategy, on_schema_change, wanted, built_from) -%}
     {%- endif -%}
+    {%- do hudi_drop_wanted(wanted) -%}
     {%- do apply_grants(target_relation, config.get('grants'), should_revoke(existing, should_full_refresh())) -%}
 
     {{ run_hooks(post_hooks) }}

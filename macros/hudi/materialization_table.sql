@@ -8,7 +8,9 @@
     {{ run_hooks(pre_hooks) }}
 
     {%- set existing = hudi_present(this) -%}
-    {%- do hudi_rebuild(target_relation, existing, compiled_code) -%}
+    {%- set wanted = hudi_wanted(target_relation, compiled_code) -%}
+    {%- do hudi_rebuild(target_relation, existing, wanted) -%}
+    {%- do hudi_drop_wanted(wanted) -%}
     {%- do apply_grants(target_relation, config.get('grants'), should_revoke(existing, full_refresh_mode=True)) -%}
 
     {{ run_hooks(post_hooks) }}

@@ -4,9 +4,14 @@
 -#}
 {% macro spark__options_clause() -%}
     {%- set options = hudi_options() if config.get('file_format') == 'hudi' else config.get('options') -%}
-    {%- if options -%}
-    options (
-        {%- for name, value in options.items() %}
+    {{- settings_clause('options', options) -}}
+{%- endmacro %}
+
+{#- A clause of names and values, as `create table` takes them; nothing where there are none. -#}
+{% macro settings_clause(word, settings) -%}
+    {%- if settings -%}
+    {{ word }} (
+        {%- for name, value in settings.items() %}
         '{{ name }}' = '{{ value }}'{{ ',' if not loop.last }}
         {%- endfor %}
     )

@@ -38,7 +38,7 @@
     {%- if row_count > 0 -%}
         {%- do run_query(hudi_merge_sql(target, versions, [names.dbt_scd_id], columns)) -%}
     {%- endif -%}
-    {%- do run_query('drop table if exists ' ~ versions ~ ' purge') -%}
+    {%- do hudi_drop(versions) -%}
     {#- dbt runs what is returned -#}
     {%- do return('drop table if exists ' ~ staged ~ ' purge') -%}
 {%- endmacro %}

@@ -1,0 +1,25 @@
+{#- Types of columns by their names in lower case. -#}
+{% macro hudi_types(columns) -%}
+    {%- set types = {} -%}
+    {%- for column in columns -%}
+        {%- do types.update({column.name | lower: column.dtype}) -%}
+    {%- endfor -%}
+    {%- do return(types) -%}
+{%- endmacro %}
+
+{% macro hudi_quoted(columns) -%}
+    {%- set quoted = [] -%}
+    {%- for column in columns -%}
+        {%- do quoted.append(adapter.quote(column)) -%}
+    {%- endfor -%}
+    {%- do return(quoted | join(', ')) -%}
+{%- endmacro %}
+
+{#- The condition under which two rows have equal values in some columns, none of them null. -#}
+{% macro hudi_equal(left, right, columns) -%}
+    {%- set equal = [] -%}
+    {%- for column in columns -%}
+        {%- do equal.append(left ~ '.' ~ adapter.quote(column) ~ ' = ' ~ right ~ '.' ~ adapter.quote(column)) -%}
+    {%- endfor -%}
+    {%- do return(equal | join(' and ')) -%}
+{%- endmacro %}
