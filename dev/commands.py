@@ -18,12 +18,15 @@ _OF_NODES = ("LogModelResult", "LogTestResult", "LogSeedResult", "LogSnapshotRes
 
 @dataclass(frozen=True)
 class Built:
-    """What a dbt command did: seconds and status of each node, how many tests passed, what failed and why."""
+    """What a dbt command did: seconds and status of each node, how many tests passed, what failed and why; how many
+    statements it sent, and the seconds until each was answered, added up."""
 
     seconds: dict[str, float]
     statuses: dict[str, str]
     passed: int
     failed: list[str]
+    statements: int
+    in_statements: float
 
 
 def run_dbt(arguments: Sequence[str], out: Console) -> Built:
@@ -34,9 +37,12 @@ def run_dbt(arguments: Sequence[str], out: Console) -> Built:
     LakeError
         dbt came to no result, for nodes or at all.
     """
+    answered: list[float] = []
     with bar("dbt " + arguments[0], out) as (progress, task):
 
         def follow(event: Any) -> None:
+            if event.info.name == "SQLQueryStatus":
+                answered.append(event.data.elapsed)
             total = getattr(event.data, "total", 0) or getattr(event.data, "num_models", 0)
             if event.info.name in _OF_NODES and total:
                 progress.update(task, total=total, advance=1)
@@ -54,6 +60,8 @@ def run_dbt(arguments: Sequence[str], out: Console) -> Built:
         statuses={item.node.name: str(item.status) for item in nodes},
         passed=sum(item.node.resource_type in ("test", "unit_test") and str(item.status) == "pass" for item in nodes),
         failed=failed if failed or result.success else [f"dbt {' '.join(arguments)}: see logs/dbt.log"],
+        statements=len(answered),
+        in_statements=sum(answered),
     )
 
 

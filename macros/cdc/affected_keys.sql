@@ -17,7 +17,7 @@
             {%- endfor -%}
         {%- endfor -%}
         {%- set changed = _changed_rows(
-            relation, own[0].since, columns | unique, own | selectattr('reads_before') | list,
+            relation, own[0].since, own[0].seen, columns | unique, own | selectattr('reads_before') | list,
             hudi_beside(target, 'now_' ~ loop.index), hudi_beside(target, 'old_' ~ loop.index)
         ) -%}
         {%- do kept.extend(changed) -%}
@@ -31,9 +31,9 @@
 
 {#-
     The rows of a source that have changed, as tables: each source is read once, whatever looks at it. The first has the
-    rows as they are; the second, where one is wanted, as they were.
+    rows as they are; the second, where one is wanted, as they were whenever the model may have seen them.
 -#}
-{% macro _changed_rows(relation, since, columns, reads_before, now, old) -%}
+{% macro _changed_rows(relation, since, seen, columns, reads_before, now, old) -%}
     {%- set read = hudi_quoted(['_hoodie_record_key'] + columns | list) -%}
     {%- set query -%}
         select {{ read }}
@@ -48,11 +48,14 @@
     {%- if not reads_before -%}
         {%- do return([now]) -%}
     {%- endif -%}
-    {%- do hudi_keep(
-        old,
-        'select ' ~ read ~ ' from ' ~ relation ~ " timestamp as of '" ~ since.completed
-        ~ "' where _hoodie_record_key in (select _hoodie_record_key from " ~ now ~ ')'
-    ) -%}
+    {%- set former = [] -%}
+    {%- for completed in seen -%}
+        {%- do former.append(
+            'select ' ~ read ~ ' from ' ~ relation ~ " timestamp as of '" ~ completed
+            ~ "' where _hoodie_record_key in (select _hoodie_record_key from " ~ now ~ ')'
+        ) -%}
+    {%- endfor -%}
+    {%- do hudi_keep(old, former | join(' union all ')) -%}
     {%- do return([now, old]) -%}
 {%- endmacro %}
 

@@ -1,45 +1,73 @@
 {#-
     Which rows a table has, without reading them: of a Hudi table its last commit and those that are on their way, of any
-    other table its files.
+    other table its files. `before` is a version that was told earlier: of a table that has not changed it still holds.
 
     Instants are of the commits' request, as `_hoodie_commit_time` of a row names it. One that was requested earlier and
     completes later would be overlooked by its time alone: it is named. Time travel goes by the completion.
 -#}
-{% macro table_version(relation) -%}
+{% macro table_version(relation, before=none) -%}
     {%- set name = hudi_name(relation) -%}
+    {%- set described = {} -%}
+    {%- if before is none or not before.instant -%}
+        {%- do described.update(_described(relation)) -%}
+        {%- if described.get('Provider') != 'hudi' -%}
+            {%- do return({'files': _files_of(relation)}) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {#- The timeline first: a commit that completes before the next question is seen by whoever reads after it -#}
+    {%- set timeline = _timeline(name) -%}
+    {%- if not timeline.completed -%}
+        {%- do return({'instant': '', 'completed': '', 'pending': [], 'made': ''}) -%}
+    {%- endif -%}
+    {%- set last, pending = timeline.completed | max, [] -%}
+    {%- for instant in timeline.open | sort if instant < last -%}
+        {%- do pending.append(instant) -%}
+    {%- endfor -%}
+    {%- if before is not none and before.instant == last and before.pending == pending -%}
+        {%- do return(before) -%}
+    {%- endif -%}
+    {%- if not described -%}
+        {%- do described.update(_described(relation)) -%}
+    {%- endif -%}
+    {%- do return({
+        'instant': last,
+        'completed': completions(relation) | max,
+        'pending': pending,
+        'made': described['Created Time'] ~ ' ' ~ _removed_for_good(name),
+    }) -%}
+{%- endmacro %}
+
+{#- When a Hudi table's newest commits were completed. -#}
+{% macro completions(relation) -%}
+    {%- set commits = run_query("call show_commits(table => '" ~ hudi_name(relation) ~ "', limit => 100)") -%}
+    {%- do return(commits.columns['state_transition_time'].values() | list) -%}
+{%- endmacro %}
+
+{% macro _timeline(name) -%}
+    {%- set completed, open = [], [] -%}
+    {%- for row in run_query("call show_timeline(table => '" ~ name ~ "', limit => 100)")
+        if row['action'] in ['commit', 'deltacommit', 'replacecommit'] -%}
+        {%- do (completed if row['state'] == 'COMPLETED' else open).append(row['instant_time']) -%}
+    {%- endfor -%}
+    {%- do return({'completed': completed, 'open': open}) -%}
+{%- endmacro %}
+
+{% macro _described(relation) -%}
     {%- set described = {} -%}
     {%- for row in run_query('describe table extended ' ~ relation) -%}
         {%- do described.update({row[0]: row[1]}) -%}
     {%- endfor -%}
-    {%- if described.get('Provider') != 'hudi' -%}
-        {%- set files -%}
-            select md5(concat_ws(',', sort_array(collect_set(
-                concat(_metadata.file_path, unix_millis(_metadata.file_modification_time))
-            ))))
-            from {{ relation }}
-        {%- endset -%}
-        {%- do return({'files': run_query(files).columns[0].values()[0]}) -%}
-    {%- endif -%}
-    {#- The timeline first: a commit that completes before the second question is seen by whoever reads after it -#}
-    {%- set instants, open = [], [] -%}
-    {%- for row in run_query("call show_timeline(table => '" ~ name ~ "', limit => 100)")
-        if row['action'] in ['commit', 'deltacommit', 'replacecommit'] -%}
-        {%- do (instants if row['state'] == 'COMPLETED' else open).append(row['instant_time']) -%}
-    {%- endfor -%}
-    {%- if not instants -%}
-        {%- do return({'instant': '', 'completed': '', 'pending': [], 'made': ''}) -%}
-    {%- endif -%}
-    {%- set last, pending = instants | max, [] -%}
-    {%- for instant in open | sort if instant < last -%}
-        {%- do pending.append(instant) -%}
-    {%- endfor -%}
-    {%- set commits = run_query("call show_commits(table => '" ~ name ~ "', limit => 20)") -%}
-    {%- do return({
-        'instant': last,
-        'completed': commits.columns['state_transition_time'].values() | max,
-        'pending': pending,
-        'made': described['Created Time'] ~ ' ' ~ _removed_for_good(name),
-    }) -%}
+    {%- do return(described) -%}
+{%- endmacro %}
+
+{% macro _files_of(relation) -%}
+    {%- set files -%}
+        select md5(concat_ws(',', sort_array(collect_set(
+            concat(_metadata.file_path, unix_millis(_metadata.file_modification_time))
+        ))))
+        from {{ relation }}
+    {%- endset -%}
+    {%- do return(run_query(files).columns[0].values()[0]) -%}
 {%- endmacro %}
 
 {#- What `lake purge` and `lake erase` have removed of a silver table: no tombstone tells of such rows. -#}

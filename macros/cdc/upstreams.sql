@@ -3,19 +3,18 @@
     that is there. Two versions that are equal have equal rows. A text that asks for the time, or for chance, has other rows
     in each run.
 -#}
-{% macro upstreams() -%}
-    {%- set found = {'tables': {}, 'views': []} -%}
+{% macro upstreams(before=none) -%}
+    {%- set found = {'tables': [], 'views': []} -%}
     {%- do _walk_upstreams(model.depends_on.nodes, found) -%}
-    {%- set texts = [model.compiled_code] -%}
-    {%- for view in found.views | unique | sort -%}
-        {%- do texts.append(run_query('show create table ' ~ view).columns[0].values()[0]) -%}
+    {%- set known, tables = (before or {}).get('tables') or {}, {} -%}
+    {%- for relation in found.tables | unique -%}
+        {%- do tables.update({relation: table_version(relation, known.get(relation))}) -%}
     {%- endfor -%}
-    {#- When a view was made anew says nothing -#}
-    {%- set text = modules.re.sub("'transient_lastDdlTime' = '\\d+'", '', texts | join(';')) -%}
+    {%- set text = ([model.compiled_code] + _texts_of(found.views | unique | sort)) | join(';') -%}
     {%- set moving = '\\b(current_date|current_timestamp|localtimestamp|now\\s*\\(|curdate|rand\\s*\\(|randn\\s*\\(|uuid\\s*\\(|unix_timestamp\\s*\\(\\s*\\))' -%}
     {%- set is_moving = modules.re.search(moving, text, modules.re.IGNORECASE) is not none -%}
     {%- do return({
-        'text': local_md5(text), 'tables': found.tables, 'moment': run_started_at.isoformat() if is_moving else ''
+        'text': local_md5(text), 'tables': tables, 'moment': run_started_at.isoformat() if is_moving else ''
     }) -%}
 {%- endmacro %}
 
@@ -29,8 +28,24 @@
                 {%- do found.views.append(relation) -%}
             {%- endif -%}
             {%- do _walk_upstreams(node.depends_on.nodes, found) -%}
-        {%- elif relation not in found.tables -%}
-            {%- do found.tables.update({relation: table_version(relation)}) -%}
+        {%- else -%}
+            {%- do found.tables.append(relation) -%}
         {%- endif -%}
     {%- endfor -%}
+{%- endmacro %}
+
+{#- The texts of views: one question for those of a schema. When a view was made says nothing. -#}
+{% macro _texts_of(views) -%}
+    {%- set by_schema, texts = {}, [] -%}
+    {%- for view in views -%}
+        {%- set schema, name = hudi_name(view).split('.') -%}
+        {%- do by_schema.setdefault(schema, []).append(name) -%}
+    {%- endfor -%}
+    {%- for schema, names in by_schema.items() -%}
+        {%- set told = run_query('show table extended in ' ~ adapter.quote(schema) ~ " like '" ~ names | join('|') ~ "'") -%}
+        {%- for information in told.columns['information'].values() -%}
+            {%- do texts.append(modules.re.sub('(Created Time|Last Access|Created By|Table Properties): .*', '', information)) -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {%- do return(texts) -%}
 {%- endmacro %}

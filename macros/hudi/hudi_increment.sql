@@ -1,5 +1,5 @@
 {#- A run of an incremental Hudi model that has its table already. -#}
-{% macro hudi_increment(existing, strategy, on_schema_change, wanted, upstreams) -%}
+{% macro hudi_increment(existing, strategy, on_schema_change, wanted, before, upstreams) -%}
     {%- set target = existing.incorporate(type='table') -%}
     {%- set columns = hudi_merge_columns(target, wanted, on_schema_change, model.unique_id) -%}
     {%- if columns is none -%}
@@ -7,7 +7,7 @@
         {%- do hudi_rebuild(target, existing, wanted, upstreams) -%}
     {%- else -%}
         {%- if strategy == 'merge' -%}
-            {%- do hudi_merge(target, wanted, columns, upstreams) -%}
+            {%- do hudi_merge(target, wanted, columns, before, upstreams) -%}
         {%- else -%}
             {%- call statement('main') -%}
                 {%- if strategy == 'append' -%}

@@ -4,10 +4,9 @@
 
     The difference is computed once and kept as a table while it is needed (`hudi_keep`).
 -#}
-{% macro hudi_merge(target, wanted, columns, upstreams) -%}
+{% macro hudi_merge(target, wanted, columns, before, upstreams) -%}
     {%- set key = key_columns(config.get('unique_key'), model.unique_id) -%}
-    {%- set before = hudi_state(target) -%}
-    {%- set changes = upstream_changes(before, upstreams) -%}
+    {%- set changes = upstream_changes(target, before, upstreams) -%}
     {%- if changes.whole is none and not changes.changed -%}
         {%- do log(target ~ ': nothing upstream has changed', info=true) -%}
         {%- call statement('main') -%} select 'nothing upstream has changed' as result {%- endcall -%}

@@ -6,13 +6,9 @@
     with the rows. The name holds the model's: threads of the embedded session share their settings.
 -#}
 {% macro hudi_state(target) -%}
-    {%- set last = hudi_last_commit(target) -%}
-    {%- if last is none -%}
-        {%- do return(none) -%}
-    {%- endif -%}
     {%- set found = run_query(
-        "call show_commit_extra_metadata(table => '" ~ hudi_name(target) ~ "', instant_time => '" ~ last
-        ~ "', metadata_key => '" ~ hudi_state_name() ~ "')"
+        "call show_commit_extra_metadata(table => '" ~ hudi_name(target) ~ "', limit => 1, metadata_key => '"
+        ~ hudi_state_name() ~ "')"
     ) -%}
     {%- for row in found if row['metadata_value'] -%}
         {%- do return(fromjson(row['metadata_value'])) -%}
@@ -35,12 +31,4 @@
 {#- A relation's name for Hudi's procedures, which take no quotes. -#}
 {% macro hudi_name(relation) -%}
     {%- do return((relation | string).replace('`', '')) -%}
-{%- endmacro %}
-
-{#- The newest commit of a Hudi table: its instant; none where there is none. -#}
-{% macro hudi_last_commit(relation) -%}
-    {%- for row in run_query("call show_commits(table => '" ~ hudi_name(relation) ~ "', limit => 1)") -%}
-        {%- do return(row['commit_time']) -%}
-    {%- endfor -%}
-    {%- do return(none) -%}
 {%- endmacro %}

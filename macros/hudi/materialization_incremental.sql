@@ -10,16 +10,22 @@
     {%- set on_schema_change = incremental_validate_on_schema_change(config.get('on_schema_change'), default='ignore') -%}
     {%- set target_relation = this.incorporate(type='table') -%}
 
+    {%- set existing = hudi_present(this) -%}
+    {%- set is_rebuilt = existing is none or not existing.is_hudi or should_full_refresh() -%}
+    {#- What the upstreams are is asked before anything of them is read, or changed by a hook: what comes meanwhile comes again -#}
+    {%- set before, built_from = none, none -%}
+    {%- if strategy == 'merge' -%}
+        {%- set before = none if is_rebuilt else hudi_state(existing) -%}
+        {%- set built_from = upstreams(before) -%}
+    {%- endif -%}
+
     {{ run_hooks(pre_hooks) }}
 
-    {%- set existing = hudi_present(this) -%}
-    {#- What the upstreams are is asked before anything of them is read: what comes meanwhile comes again -#}
-    {%- set built_from = upstreams() if strategy == 'merge' else none -%}
     {%- set wanted = hudi_wanted(target_relation, compiled_code) -%}
-    {%- if existing is none or not existing.is_hudi or should_full_refresh() -%}
+    {%- if is_rebuilt -%}
         {%- do hudi_rebuild(target_relation, existing, wanted, built_from) -%}
     {%- else -%}
-        {%- do hudi_increment(existing, strategy, on_schema_change, wanted, built_from) -%}
+        {%- do hudi_increment(existing, strategy, on_schema_change, wanted, before, built_from) -%}
     {%- endif -%}
     {%- do hudi_drop_wanted(wanted) -%}
     {%- do apply_grants(target_relation, config.get('grants'), should_revoke(existing, should_full_refresh())) -%}

@@ -1,0 +1,171 @@
+"""What dbt on Hudi costs: a build against its statements, an increment against a full refresh, a slim build against a
+whole one, and a small model at all.
+
+TICKIT at a scale is landed, served by a Thrift server in this process, and built through it. Then, on the warm server:
+
+- everything is built once more from nothing, in one thread: the whole against the statements that it sent;
+- round by round rows of `sale` change and are landed; each incremental mart runs as it is, then with --full-refresh;
+- one mart of a copy of the project changes its text, and is built as `make slim` does;
+- a model of ten rows runs, as a table and as a merge.
+
+    python -m bench.dbt --changes 1000
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import yaml
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table as Grid
+
+from bench.updates import landed
+from dev.chain.processes import free_port
+from dev.commands import Built, run_dbt
+from dev.slim import Slim
+from ingest.datasets import generate
+from ingest.declaration import Table, load_source
+from ingest.project import FilesConnection, Project
+from ingest.serve import server_settings, serving
+from ingest.session import lasting, open_session
+
+ROOT = Path(__file__).resolve().parent.parent
+LEFT_OUT = shutil.ignore_patterns(".*", "target", "logs", "tests", "docs", "bench")
+INCREMENTAL = ("--select", "config.materialized:incremental")
+SERVED = ("--target", "thrift")
+CHANGED_MART = "fct_listings"
+BEHIND = 10**10
+TEN_ROWS = "select id, {} as value from range(10) as numbers(id)"
+out = Console(width=None if Console().is_terminal else 140, highlight=False)
+
+
+def main() -> None:
+    """Prints seconds of both sides of each comparison, and their ratio."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--changes", type=int, default=1000, help="Rows of sale that change in each round.")
+    parser.add_argument("--rounds", type=int, default=4, help="After one for warming up.")
+    options = parser.parse_args()
+    home, port = Path(tempfile.mkdtemp(prefix="bench-")), free_port()
+    os.environ |= {"LAKE_HOME": str(home), "LAKE_THRIFT_PORT": str(port)}
+    try:
+        generate("tickit", home, scale=options.scale, form="json", phase="snapshot")
+        project = Project.load(ROOT)
+        spark = open_session(project, {**lasting(project), **server_settings(port)})
+        with serving(spark, port):
+            _measure(spark, project, home, options.changes, options.rounds)
+        spark.stop()
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _measure(spark: SparkSession, project: Project, home: Path, changes: int, rounds: int) -> None:
+    tables = load_source(project, "tickit").tables
+    for table in tables:
+        landed(spark, table)
+    copy = home / "project"
+    shutil.copytree(ROOT, copy, ignore=LEFT_OUT)
+    shutil.copytree(ROOT / "dbt_packages", copy / "dbt_packages", dirs_exist_ok=True)
+    os.chdir(copy)
+    for _ in range(2):
+        built, whole = _timed(["build", "--full-refresh"])
+    out.print(f"dbt build: {whole:.1f} s in its threads")
+    state = home / "state"
+    state.mkdir()
+    shutil.copy(copy / "target" / "manifest.json", state)
+    built, alone = _timed(["build", "--full-refresh", "--threads", "1"])
+    out.print(
+        f"dbt build in one thread: {alone:.1f} s, its {built.statements:,} statements {built.in_statements:.1f} s, "
+        f"ratio {alone / built.in_statements:.2f}"
+    )
+    (sale,) = (table for table in tables if table.name == "sale")
+    out.print(_increments(spark, sale, changes, rounds))
+    slim = _slim(copy, state)
+    out.print(f"slim build of {CHANGED_MART}: {slim:.1f} s, the whole build {whole:.1f} s, ratio {slim / whole:.2f}")
+    for materialized in ("table", "incremental"):
+        took = _ten_rows(home / materialized, materialized)
+        out.print(f"ten rows, {materialized}: {', '.join(f'{seconds:.2f}' for seconds in took)} s")
+
+
+def _increments(spark: SparkSession, sale: Table, changes: int, rounds: int) -> Grid:
+    assert isinstance(sale.connection, FilesConnection)
+    topic = Path(sale.connection.path) / sale.options.topic
+    events = [json.loads(line) for path in sorted(topic.rglob("*.json")) for line in path.read_text().splitlines()]
+    draw = random.Random(1)  # noqa: S311
+    spent: dict[str, list[tuple[float, float]]] = {}
+    for number in range(1, rounds + 2):
+        changed = draw.sample(events, changes)
+        lines = (json.dumps(_updated(event, number, at)) for at, event in enumerate(changed))
+        (topic / f"{sale.options.topic}+0+{number * BEHIND}.json").write_text("\n".join(lines) + "\n")
+        landed(spark, sale)
+        increment, _ = _timed(["run", *INCREMENTAL, "--threads", "1"])
+        full, _ = _timed(["run", "--full-refresh", *INCREMENTAL, "--threads", "1"])
+        if number > 1:
+            for model, seconds in increment.seconds.items():
+                spent.setdefault(model, []).append((seconds, full.seconds[model]))
+    grid = Grid(title=f"{changes:,} changes of sale, median of {rounds}", title_justify="left")
+    for title in ("model", "increment, s", "full refresh, s", "ratio"):
+        grid.add_column(title, justify="left" if title == "model" else "right")
+    for model, pairs in spent.items():
+        increment_s, full_s = (statistics.median(column) for column in zip(*pairs, strict=True))
+        grid.add_row(model, f"{increment_s:.2f}", f"{full_s:.2f}", f"{increment_s / full_s:.2f}")
+    return grid
+
+
+def _updated(event: dict[str, object], number: int, at: int) -> dict[str, object]:
+    """The row with another commission, later in the log than all before."""
+    return {**event, "commission": number, "__op": "u", "__source_pos": BEHIND * number + at}
+
+
+def _slim(project: Path, state: Path) -> float:
+    """Seconds of the build of a pull request that changes one mart."""
+    (mart,) = project.glob(f"models/**/{CHANGED_MART}.sql")
+    mart.write_text(mart.read_text(encoding="utf-8") + "\nwhere true\n", encoding="utf-8")
+    began = time.monotonic()
+    _, failed = Slim(project, state, SERVED).run("lakehouse__pr_bench")
+    if failed:
+        raise SystemExit("\n".join(failed))
+    return time.monotonic() - began
+
+
+def _timed(arguments: list[str]) -> tuple[Built, float]:
+    """A dbt command through the server, which must go well, and its seconds."""
+    began = time.monotonic()
+    built = run_dbt([*arguments, *SERVED], out)
+    if built.failed:
+        raise SystemExit("\n".join(built.failed))
+    return built, time.monotonic() - began
+
+
+def _ten_rows(root: Path, materialized: str) -> list[float]:
+    """Seconds of a model of ten rows, which change from run to run."""
+    (root / "models").mkdir(parents=True)
+    (root / "macros").symlink_to(ROOT / "macros")
+    (root / "dbt_project.yml").write_text(yaml.safe_dump({"name": "ten", "version": "1.0", "profile": "lakehouse"}))
+    config = {
+        "materialized": materialized, "file_format": "hudi", "unique_key": "id",
+        "options": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "1"},
+    }  # fmt: skip
+    told = ", ".join(f"{name}={value!r}" for name, value in config.items())
+    name = f"ten_{materialized}"
+    found = []
+    for number in range(8):
+        (root / "models" / f"{name}.sql").write_text(
+            f"{{{{ config({told}) }}}}\n{TEN_ROWS.format(f'{number} + {time.time_ns()}')}\n"
+        )
+        built, _ = _timed(["run", "--project-dir", str(root), "--profiles-dir", str(ROOT)])
+        found.append(built.seconds[name])
+    return found
+
+
+if __name__ == "__main__":
+    main()
