@@ -51,14 +51,26 @@ class Models:
 
     def dbt(self, *words: str) -> dict[str, Outcome]:
         """What a command of dbt did, by node; it must succeed exactly where every node does."""
-        root, target, here = str(self.project.root), str(self.project.root / "target"), Path.cwd()
-        rooms = ("--project-dir", root, "--profiles-dir", root, "--target-path", target, "--log-path", target)
-        done: Any = dbtRunner().invoke(["--quiet", *words, *rooms])
-        os.chdir(here)
+        done = self._invoked(*words)
         assert done.exception is None, done.exception
         found = {each.node.name: Outcome(str(each.status), str(each.message)) for each in done.result.results}
         assert done.success == all(each.status in ("success", "pass", "no-op") for each in found.values())
         return found
+
+    def compiled(self, *names: str) -> dict[str, str]:
+        """The SQL of some models or analyses, or of all, compiled without a connection. A refusal is raised."""
+        chosen = ("--select", *names) if names else ()
+        done = self._invoked("compile", *chosen, "--no-introspect", "--no-populate-cache")
+        if done.exception is not None:
+            raise done.exception
+        return {each.node.name: str(each.node.compiled_code) for each in done.result.results}
+
+    def _invoked(self, *words: str) -> Any:
+        root, target, here = str(self.project.root), str(self.project.root / "target"), Path.cwd()
+        rooms = ("--project-dir", root, "--profiles-dir", root, "--target-path", target, "--log-path", target)
+        done = dbtRunner().invoke(["--quiet", *words, *rooms])
+        os.chdir(here)
+        return done
 
     def told(self, name: str) -> list[str]:
         """What was logged of a model's table in the last run, in order."""

@@ -1,5 +1,5 @@
 -- A row as it was at an instant: --vars '{as_of: "2026-11-20 12:00:00"}'. By default as it is when dbt starts.
-{% set as_of = var('as_of', run_started_at.strftime('%Y-%m-%d %H:%M:%S.%f')[:-3]) %}
+{% set instant = var('as_of', run_started_at.strftime('%Y-%m-%d %H:%M:%S.%f')[:-3]) %}
 select
     salesid,
     qtysold,
@@ -7,5 +7,5 @@ select
     commission,
     __op,
     _hoodie_commit_time
-from {{ source('tickit', 'sale') }} timestamp as of '{{ as_of }}'
+from {{ as_of(source('tickit', 'sale'), instant) }}
 where salesid = {{ var('sale_id', 200) }}

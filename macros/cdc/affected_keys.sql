@@ -51,8 +51,8 @@
     {%- set former = [] -%}
     {%- for completed in seen -%}
         {%- do former.append(
-            'select ' ~ read ~ ' from ' ~ relation ~ " timestamp as of '" ~ completed
-            ~ "' where _hoodie_record_key in (select _hoodie_record_key from " ~ now ~ ')'
+            'select ' ~ read ~ ' from ' ~ as_of(relation, completed)
+            ~ ' where _hoodie_record_key in (select _hoodie_record_key from ' ~ now ~ ')'
         ) -%}
     {%- endfor -%}
     {%- do hudi_keep(old, former | join(' union all ')) -%}

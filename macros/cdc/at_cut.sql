@@ -1,5 +1,9 @@
 {#- Every model of one invocation reads the same cut: the newest that there was when it began. -#}
 {% macro at_cut(relation) -%}
+    {{ return(adapter.dispatch('at_cut')(relation)) }}
+{%- endmacro %}
+
+{% macro spark__at_cut(relation) -%}
     {%- set instants = [] -%}
     {%- if execute -%}
         {%- set cuts = api.Relation.create(schema=relation.schema, identifier='_cuts') -%}
@@ -18,6 +22,11 @@
         {%- endif -%}
     {%- endif -%}
     select *
-    from {{ relation }}{% if execute %} timestamp as of '{{ instants[0] }}'{% endif %}
+    from {{ as_of(relation, instants[0]) if execute else relation }}
     where {{ is_live() }}
+{%- endmacro %}
+
+{% macro default__at_cut(relation) -%}
+    {%- do refuse_engine('at_cut', 'it has no time travel for Hudi tables; a table that Spark builds of its rows can be read') -%}
+    {{ live_rows(relation) }}
 {%- endmacro %}

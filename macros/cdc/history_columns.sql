@@ -1,6 +1,6 @@
 {#- The columns of the source in a table of changes, without the key; a name the history adds itself is refused. -#}
-{% macro history_columns(changes, key, columns=none) %}
-    {%- set added = [
+{% macro history_columns(changes, key, columns=none, added=none) %}
+    {%- set added = added or [
         'valid_from', 'valid_to', 'known_from', 'known_to', 'position_from', 'position_to', 'is_current', 'unknown_columns',
     ] -%}
     {%- set names = [] -%}

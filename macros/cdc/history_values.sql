@@ -3,6 +3,17 @@
     before. A value that an event does not hold is that of the key's last change before it.
 -#}
 {% macro history_values(changes, key, columns) -%}
+    {{ return(adapter.dispatch('history_values')(changes, key, columns)) }}
+{%- endmacro %}
+
+{% macro default__history_values(changes, key, columns) -%}
+    {%- do refuse_engine(
+        'history_values', 'places in the log are compared as structs with nulls; a table that Spark builds of its rows can be read'
+    ) -%}
+    select * from {{ changes }}
+{%- endmacro %}
+
+{% macro spark__history_values(changes, key, columns) -%}
     {%- set key_list = '`' ~ key | join('`, `') ~ '`' -%}
     {#- By the log, and within it rows that a snapshot read there come last; the delivery tells two of these apart -#}
     {%- set place -%}
@@ -20,6 +31,7 @@
         {%- for column in columns %}
         `_held_{{ column }}`.held as `{{ column }}`,
         {%- endfor %}
+        _op,
         _place,
         _is_gone,
         filter(
@@ -35,6 +47,7 @@
             {%- for column in key %}
             `{{ column }}`,
             {%- endfor %}
+            _op,
             {%- for column in columns %}
             last_value(
                 case when not coalesce(array_contains(_unavailable, '{{ column }}'), false) then struct(`{{ column }}` as held) end,
@@ -51,6 +64,7 @@
                 {%- for column in columns %}
                 `{{ column }}`,
                 {%- endfor %}
+                __op as _op,
                 __unavailable as _unavailable,
                 coalesce(__deleted, 'false') = 'true' as _is_gone,
                 {{ place }} as _place
@@ -64,6 +78,7 @@
                 {%- for column in columns %}
                 null as `{{ column }}`,
                 {%- endfor %}
+                't' as _op,
                 null as _unavailable,
                 true as _is_gone,
                 emptied._place

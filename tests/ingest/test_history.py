@@ -46,11 +46,16 @@ def truncate(lsn: int) -> Row:
 # A random source
 
 
+Values = tuple[str, str | None] | None
+Change = tuple[int, str, Values]
+
+
 @dataclass(frozen=True)
 class Case:
-    """A source's log, what is delivered of it batch by batch, and the versions that must come of it."""
+    """A source's log, what is delivered of it batch by batch, and the changes and versions that must come of it."""
 
     batches: Sequence[Sequence[Row]]
+    changes: Sequence[tuple[Any, ...]]
     versions: Sequence[tuple[Any, ...]]
 
 
@@ -59,17 +64,17 @@ def random_case(seed: int, rows: int = 8, changes: int = 120, batches: int = 3) 
     rng = random.Random(seed)  # noqa: S311
     live: dict[int, tuple[str, str | None]] = {}
     log: list[Row] = []
-    told: dict[int, list[tuple[int, tuple[str, str | None] | None]]] = {n: [] for n in range(rows)}
+    told: dict[int, list[Change]] = {n: [] for n in range(rows)}
     for place in range(1, changes + 1):
         lsn, note_id = place * 10, rng.randrange(rows)
         if place in (changes // 3, changes // 2):
             log.append(truncate(lsn))
             for gone in live:
-                told[gone].append((lsn, None))
+                told[gone].append((lsn, "t", None))
             live.clear()
         elif note_id in live and rng.random() < 0.2:
             log.append(note("d", lsn, note_id, None, ""))
-            told[note_id].append((lsn, None))
+            told[note_id].append((lsn, "d", None))
             del live[note_id]
         else:
             op, (title, body) = ("u", live[note_id]) if note_id in live else ("c", ("", None))
@@ -80,19 +85,30 @@ def random_case(seed: int, rows: int = 8, changes: int = 120, batches: int = 3) 
             else:
                 log.append(lacking(op, lsn, note_id, title, commit=lsn - 5))
             live[note_id] = (title, body)
-            told[note_id].append((lsn, live[note_id]))
+            told[note_id].append((lsn, op, live[note_id]))
     delivered = [*log, *rng.sample(log, len(log) // 3)]
     rng.shuffle(delivered)
     cuts = sorted(rng.sample(range(1, len(delivered)), batches - 1))
     parts = [delivered[start:end] for start, end in zip([0, *cuts], [*cuts, None], strict=True)]
-    return Case(parts, [version for note_id in told for version in versions_of(note_id, told[note_id])])
+    return Case(
+        parts,
+        [change for note_id in told for change in changes_of(note_id, told[note_id])],
+        [version for note_id in told for version in versions_of(note_id, told[note_id])],
+    )
 
 
-def versions_of(note_id: int, told: Sequence[tuple[int, tuple[str, str | None] | None]]) -> list[tuple[Any, ...]]:
+def changes_of(note_id: int, told: Sequence[Change]) -> list[tuple[Any, ...]]:
+    """Each change of a row: its place in the log, what it is, the values before it and after it."""
+    before = [None, *(values for _, _, values in told)]
+    return [(note_id, lsn, op, *(old or (None,) * 2), *(new or (None,) * 2))
+            for old, (lsn, op, new) in zip(before, told, strict=False)]  # fmt: skip
+
+
+def versions_of(note_id: int, told: Sequence[Change]) -> list[tuple[Any, ...]]:
     """What a row was, from where in the log to where; changes that change nothing are no versions."""
-    starts = [item for before, item in zip([(0, None), *told], told, strict=False) if item[1] != before[1]]
-    ends = [lsn for lsn, _ in starts[1:]] + [None]
-    return [(note_id, *values, start, end) for (start, values), end in zip(starts, ends, strict=True) if values]
+    starts = [item for before, item in zip([(0, "", None), *told], told, strict=False) if item[2] != before[2]]
+    ends = [lsn for lsn, _, _ in starts[1:]] + [None]
+    return [(note_id, *values, start, end) for (start, _, values), end in zip(starts, ends, strict=True) if values]
 
 
 SEEDS = (1, 2)
@@ -195,6 +211,21 @@ def of(rows: Sequence[tuple[Any, ...]], *note_ids: int) -> list[tuple[Any, ...]]
 @pytest.mark.parametrize("name", list(RANDOM))
 def test_any_delivery_gives_the_history_of_the_log(versions: Versions, name: str) -> None:
     assert versions[name] == RANDOM[name][0].versions, json.dumps(RANDOM[name][0].batches)
+
+
+def test_a_change_has_the_values_before_it_and_after_it(spark: SparkSession, landed: DbtProject) -> None:
+    changes = (f"'{landed.schema}.{name}__changes'" for name in RANDOM)
+    calls = [f"{{{{ change_rows({table}, 'note_id', ['title', 'body']) }}}}" for table in changes]
+    shown = [f"{side}_{name}" for side in ("before", "after") for name in ("title", "body")]
+    for name, query in zip(RANDOM, landed.compiled(*calls), strict=True):
+        rows = [row.asDict() for row in spark.sql(query).collect()]
+        for row in rows:
+            row["place"] = lsn(row["position"].partition("/")[0])
+            assert row["changed_at"] == START + timedelta(seconds=row["place"])
+            assert row["before_unknown_columns"] == (None if row["before_title"] is None else [])
+            assert row["after_unknown_columns"] == (None if row["op"] in ("d", "t") else [])
+        found = [tuple(row[column] for column in ("note_id", "place", "op", *shown)) for row in rows]
+        assert sorted(found, key=lambda row: row[:2]) == RANDOM[name][0].changes, json.dumps(RANDOM[name][0].batches)
 
 
 @pytest.mark.parametrize("name", list(RANDOM))
