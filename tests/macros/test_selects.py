@@ -384,5 +384,9 @@ def test_a_hudi_table_is_read_as_it_was(spark: SparkSession, tmp_path: Path) -> 
     queries = models.compiled()
     for name, (_, value) in asked.items():
         assert [tuple(row) for row in spark.sql(queries[name]).collect()] == [(value,)], name
-    models.write("pinned", call, materialized="view")
-    assert "TIME_TRAVEL" in models.refusal("pinned")
+    at_first = f"select 1 as id, then.value from {{{{ as_of(ref('counted'), '{first}') }}}} as then"
+    for materialized in ("table", "incremental", "view"):
+        models.write(f"as_{materialized}", at_first, materialized=materialized, unique_key="id")
+    outcomes = models.dbt("run", "--select", "as_*")
+    assert "TIME_TRAVEL" in outcomes["as_view"].message
+    assert models.rows("as_table", "value") == models.rows("as_incremental", "value") == [{"value": 1}]
