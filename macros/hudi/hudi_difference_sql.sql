@@ -1,9 +1,14 @@
+{#-
+    A row that moves to another partition is two rows: one that the old place loses, one that the new place gains. Hudi
+    looks for a row in its partition alone.
+-#}
 {% macro hudi_difference_sql(target, source, key, columns) -%}
-    {%- set key_in_lower_case = key | map('lower') | list -%}
+    {%- set partitions = hudi_partitions_beyond_key(key) -%}
+    {%- set place_in_lower_case = (key + partitions) | map('lower') | list -%}
     select
     {%- for column in columns %}
         {%- set name = adapter.quote(column) %}
-        {%- if column | lower in key_in_lower_case %}
+        {%- if column | lower in place_in_lower_case %}
         coalesce(wanted.{{ name }}, present.{{ name }}) as {{ name }},
         {%- else %}
         wanted.{{ name }},
@@ -12,11 +17,16 @@
         wanted.is_in_model is null as is_to_be_removed
     from (select *, true as is_in_model from {{ source }}) as wanted
     full outer join (select *, true as is_in_table from {{ target }}) as present
-        on {{ hudi_equal('wanted', 'present', key) }}
+        on
+            {{ hudi_equal('wanted', 'present', key) }}
+            {%- for column in partitions %}
+            {#- Hudi has one place for null and the empty text #}
+            and nullif(cast(wanted.{{ adapter.quote(column) }} as string), '') <=> nullif(cast(present.{{ adapter.quote(column) }} as string), '')
+            {%- endfor %}
     where
         wanted.is_in_model is null
         or present.is_in_table is null
-        {%- for column in columns if column | lower not in key_in_lower_case %}
+        {%- for column in columns if column | lower not in place_in_lower_case %}
         or not (wanted.{{ adapter.quote(column) }} <=> present.{{ adapter.quote(column) }})
         {%- endfor %}
 {%- endmacro %}

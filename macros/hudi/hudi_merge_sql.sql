@@ -1,7 +1,7 @@
 {% macro hudi_merge_sql(target, difference, key, columns) -%}
     merge into {{ target }} as target
     using {{ difference }} as difference
-        on {{ hudi_equal('target', 'difference', key) }}
+        on {{ hudi_equal('target', 'difference', key + hudi_partitions_beyond_key(key)) }}
     {#- Hudi 1.2 tries the update clauses first, whatever their order: without its condition the update would win -#}
     when matched and difference.is_to_be_removed then delete
     when matched and not difference.is_to_be_removed then update set

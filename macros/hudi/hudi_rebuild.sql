@@ -13,6 +13,7 @@
             select {{ hudi_quoted(adapter.get_columns_in_relation(existing) | map(attribute='name')) }}
             from {{ wanted }}
         {%- endcall -%}
+        {%- do persist_docs(target, model) -%}
     {%- elif existing is none -%}
         {%- call statement('main') -%}
             {{ hudi_create_sql(target, hudi_select(wanted)) }}

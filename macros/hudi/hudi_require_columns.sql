@@ -4,11 +4,11 @@
     {%- set known = names | map('lower') | list -%}
     {%- set partitions = config.get('partition_by') or [] -%}
     {%- set options = config.get('options') or {} -%}
-    {%- set ordering = options.get('orderingFields') or options.get('preCombineField') or '' -%}
+    {%- set ordering = options.get('orderingFields') or options.get('preCombineField') -%}
     {%- set named = [
         ('unique_key', key_columns(config.get('unique_key'), model_name)),
         ('partition_by', [partitions] if partitions is string else partitions),
-        ('orderingFields', ordering.split(',') | map('trim') | select | list),
+        ('orderingFields', [ordering] if ordering else []),
     ] -%}
     {%- for setting, wanted in named -%}
         {%- for column in wanted if column | lower not in known -%}

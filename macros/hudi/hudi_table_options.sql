@@ -50,15 +50,30 @@
         ) }}
     {%- endif -%}
 
-    {#- Hudi's merge fails, or leaves a row in both places, where the row's partition changes. -#}
-    {%- for column in ([partition_by] if partition_by is string else partition_by or []) -%}
-        {%- if column not in key.split(',') -%}
+    {#- A merge moves a row itself, from one partition to another: an index over all partitions finds it in both. -#}
+    {%- set index = options.get('hoodie.index.type', 'SIMPLE') -%}
+    {%- if partition_by and index not in ['BUCKET', 'SIMPLE', 'BLOOM'] -%}
+        {{ exceptions.raise_compiler_error(
+            model_name ~ ": got option hoodie.index.type = '" ~ index ~ "' with partition_by, expected one of BUCKET, SIMPLE, BLOOM"
+        ) }}
+    {%- endif -%}
+
+    {#- What the model says is right, also where its ordering fields go back: Hudi would leave the row as it is. -#}
+    {%- set ordering = options.get('orderingFields', options.get('preCombineField')) -%}
+    {%- if ordering is not none -%}
+        {%- if ordering is not string or ',' in ordering -%}
             {{ exceptions.raise_compiler_error(
-                model_name ~ ": got partition_by = '" ~ column ~ "', expected columns of unique_key = '" ~ key
-                ~ "': a merge cannot move a row to another partition"
+                model_name ~ ": got option orderingFields = " ~ ordering ~ ", expected one column: Hudi's SQL takes no more"
             ) }}
         {%- endif -%}
-    {%- endfor -%}
+        {%- set order = options.setdefault('hoodie.record.merge.mode', 'COMMIT_TIME_ORDERING') -%}
+        {%- if order != 'COMMIT_TIME_ORDERING' -%}
+            {{ exceptions.raise_compiler_error(
+                model_name ~ ": got option hoodie.record.merge.mode = '" ~ order
+                ~ "', expected COMMIT_TIME_ORDERING: what a run writes is what the model says"
+            ) }}
+        {%- endif -%}
+    {%- endif -%}
 
     {%- do options.update({'primaryKey': key}) -%}
     {%- do return(options) -%}

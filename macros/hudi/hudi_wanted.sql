@@ -1,25 +1,69 @@
 {#-
     A temporary view of what a table is to hold. Its name holds the schema: the embedded session is one for all threads.
-    Spark takes time travel into no view: a select with it is kept as a table. What the configuration names must be in it.
+    Spark takes time travel into no view: a select with it is kept as a table below. What the configuration names must be
+    in it; constraints are checked as its rows are read, and comments come with its columns.
 -#}
 {% macro hudi_wanted(target, sql) -%}
+    {%- do hudi_options() -%}    {#- also where the table is there, and a run looks at none of them -#}
     {%- if config.get('contract').enforced -%}
         {%- do get_assert_columns_equivalent(sql) -%}
     {%- endif -%}
-    {%- set is_kept = modules.re.search('\\b(timestamp|version)\\s+as\\s+of\\b', sql, modules.re.IGNORECASE) -%}
-    {%- if is_kept -%}
-        {%- set wanted = hudi_beside(target, 'wanted') -%}
-        {%- do hudi_keep(wanted, sql) -%}
-    {%- else -%}
-        {%- set wanted = api.Relation.create(identifier=target.schema ~ '__' ~ target.identifier ~ '__wanted', type='view') -%}
-        {%- set wanted = wanted.include(database=false, schema=false) -%}
-        {%- do run_query('create or replace temporary view ' ~ wanted ~ ' as ' ~ sql) -%}
+    {%- if modules.re.search('\\b(timestamp|version)\\s+as\\s+of\\b', sql, modules.re.IGNORECASE) -%}
+        {%- do hudi_keep(hudi_beside(target, 'wanted'), sql) -%}
+        {%- set sql = 'select * from ' ~ hudi_beside(target, 'wanted') -%}
     {%- endif -%}
-    {%- do hudi_require_columns(adapter.get_columns_in_relation(wanted), model.unique_id) -%}
+    {%- set wanted = api.Relation.create(identifier=target.schema ~ '__' ~ target.identifier ~ '__wanted', type='view') -%}
+    {%- set wanted = wanted.include(database=false, schema=false) -%}
+    {%- do run_query('create or replace temporary view ' ~ wanted ~ ' as ' ~ sql) -%}
+    {%- set columns = adapter.get_columns_in_relation(wanted) -%}
+    {%- do hudi_require_columns(columns, model.unique_id) -%}
+    {%- set names, broken = columns | map(attribute='name') | list, hudi_broken_constraints() -%}
+    {%- if broken or config.persist_column_docs() -%}
+        {%- set comments = hudi_descriptions() if config.persist_column_docs() else {} -%}
+        {%- set select -%}
+            (
+            {%- for name in names -%}
+                {{ adapter.quote(name) }} comment {{ hudi_text(comments.get(name | lower, '')) }}{{ ', ' if not loop.last }}
+            {%- endfor -%}
+            ) as
+            select {{ _checked_columns(names, broken) }}
+            from (
+                {{ sql }}
+            )
+        {%- endset -%}
+        {%- do run_query('create or replace temporary view ' ~ wanted ~ ' ' ~ select) -%}
+    {%- endif -%}
     {%- do return(wanted) -%}
 {%- endmacro %}
 
 {#- Drops what `hudi_wanted` has made. -#}
-{% macro hudi_drop_wanted(wanted) -%}
-    {%- do hudi_drop(wanted) if wanted.type == 'table' else run_query('drop view if exists ' ~ wanted) -%}
+{% macro hudi_drop_wanted(target, wanted) -%}
+    {%- do run_query('drop view if exists ' ~ wanted) -%}
+    {%- do hudi_drop(hudi_beside(target, 'wanted')) -%}
+{%- endmacro %}
+
+{#-
+    The columns, one of which cannot be read of a row that breaks a constraint: as a filter, the check would be carried out on
+    rows that a join below is about to leave out. Not a key column where there is another: keys are compared with.
+-#}
+{% macro _checked_columns(names, broken) -%}
+    {%- set key = key_columns(config.get('unique_key'), model.unique_id) | map('lower') | list -%}
+    {%- set others = [] -%}
+    {%- for name in names if name | lower not in key -%}
+        {%- do others.append(name) -%}
+    {%- endfor -%}
+    {%- set checked = (others + names)[0] if broken else none -%}
+    {%- for name in names -%}
+        {%- if name == checked -%}
+            case
+                {%- for condition, message in broken %}
+                when {{ condition }} then raise_error({{ hudi_text(message) }})
+                {%- endfor %}
+                else {{ adapter.quote(name) }}
+            end as {{ adapter.quote(name) }}
+        {%- else -%}
+            {{ adapter.quote(name) }}
+        {%- endif -%}
+        {{ ', ' if not loop.last }}
+    {%- endfor -%}
 {%- endmacro %}

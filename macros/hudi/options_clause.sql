@@ -26,5 +26,13 @@
     {%- if strategy in ['insert_overwrite', 'microbatch'] -%}
         {%- do options.update({'hoodie.datasource.overwrite.mode': 'dynamic'}) -%}
     {%- endif -%}
+    {#- Or a value with a slash would be read as two -#}
+    {%- if config.get('partition_by') -%}
+        {%- do options.setdefault('hoodie.datasource.write.partitionpath.urlencode', 'true') -%}
+    {%- endif -%}
+    {#- A merge of a copy-on-write table needs no catalog but Spark's, where it would take the columns' comments away -#}
+    {%- if config.persist_column_docs() and options.get('type', 'cow') == 'cow' -%}
+        {%- do options.setdefault('hoodie.datasource.hive_sync.sync_as_datasource', 'false') -%}
+    {%- endif -%}
     {%- do return(options) -%}
 {%- endmacro %}

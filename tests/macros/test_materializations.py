@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -163,6 +165,42 @@ def test_composite_keys_merge_delete_and_keep(make_models: MakeModels) -> None:
 
 
 @pytest.mark.parametrize(
+    "options",
+    [
+        {**BUCKETS, "orderingFields": "at"},
+        {"type": "mor", "hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"},
+        pytest.param({}, marks=pytest.mark.slow),
+        pytest.param({"hoodie.index.type": "BLOOM"}, marks=pytest.mark.slow),
+        pytest.param({**BUCKETS, "type": "mor", "orderingFields": "at"}, marks=pytest.mark.slow),
+    ],
+    ids=["bucket, ordered", "mor", "simple", "bloom", "mor, ordered"],
+)
+def test_rows_move_between_partitions_in_one_commit(options: dict[str, str], make_models: MakeModels) -> None:
+    draw = random.Random(str(options))  # noqa: S311
+    models = make_models(materialized="incremental", unique_key="id", partition_by=["day", "shop"], options=options)
+    days, shops = ("date '2026-01-01'", "date '2026-01-02'", "null"), ("'a'", "'it''s / %41=b'", "''", "null")
+    rows: dict[int, str] = {}
+    for number in range(3):
+        for key in range(1, 16):
+            chance = draw.random()
+            if chance < 0.2:
+                rows.pop(key, None)
+            elif chance < 0.7:
+                # Also values of the ordering field that go back, or are missing.
+                at, value = draw.choice([1, 5, 9, "null"]), draw.randint(1, 3)
+                rows[key] = f"({key}, {at}, {value}, {draw.choice(days)}, {draw.choice(shops)})"
+        sql = f"select * from values {', '.join(rows.values())} as rows (id, at, value, day, shop)"
+        typed = f"select id, int(at) as at, value, date(day) as day, string(shop) as shop from ({sql})"
+        models.write("model", typed)
+        models.run()
+        # A partition has one name for null and the empty text.
+        expected = models.spark.sql(f"select id, at, value, day, nullif(shop, '') as shop from ({typed})")
+        assert models.rows("model") == [row.asDict() for row in expected.orderBy("id").collect()]
+        assert len(models.commits("model")) == number + 1
+    assert models.tables() == {"model"}
+
+
+@pytest.mark.parametrize(
     ("mode", "expected"),
     [
         ("ignore", [{"id": 1, "value": 2}, {"id": 2, "value": 2}]),
@@ -226,6 +264,18 @@ def test_a_column_of_another_type(mode: str, make_models: MakeModels) -> None:
         ),
         ({"options": {"primarykey": "id"}}, "got option 'primarykey', expected one of primaryKey, type"),
         ({"options": {**BUCKETS, "primaryKey": "value"}}, "got option primaryKey = 'value', expected 'id'"),
+        (
+            {"options": {**BUCKETS, "orderingFields": "id,value"}},
+            "got option orderingFields = id,value, expected one column",
+        ),
+        (
+            {"options": {"hoodie.index.type": "GLOBAL_SIMPLE"}, "partition_by": ["value"]},
+            "got option hoodie.index.type = 'GLOBAL_SIMPLE' with partition_by, expected one of BUCKET, SIMPLE, BLOOM",
+        ),
+        (
+            {"options": {**BUCKETS, "orderingFields": "id", "hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}},
+            "got option hoodie.record.merge.mode = 'EVENT_TIME_ORDERING', expected COMMIT_TIME_ORDERING",
+        ),
         ({"options": {**BUCKETS, "type": "copy"}}, "got option type = 'copy', expected one of cow, mor"),
         ({"options": {"hoodie.index.type": "BUCKET"}}, "without hoodie.bucket.index.num.buckets"),
         ({"incremental_strategy": "upsert"}, "got incremental_strategy = 'upsert', expected one of merge, append"),
@@ -285,3 +335,163 @@ def test_a_model_may_read_a_table_as_it_was(materialized: str, make_models: Make
     models.run("model")
     assert models.rows("model") == numbers(1)
     assert models.tables() == {"base", "model"}
+
+
+EVENTS = """
+select id, cast('2026-01-0' || day as date) as day, timestamp('2026-01-0' || day || ' 12:00:00') as at, '{}' as value
+from values (1, '1'), (2, '1'), (3, '2'), (4, '3') as events (id, day)
+"""
+
+
+def test_microbatch_replaces_the_days_that_it_is_told(make_models: MakeModels) -> None:
+    models = make_models(unique_key="id", options={})
+    models.write("events", EVENTS.format("a"), materialized="view", event_time="at")
+    models.write(
+        "model", "select * from {{ ref('events') }}", materialized="incremental", incremental_strategy="microbatch",
+        event_time="at", batch_size="day", begin="2026-01-01", lookback=1, partition_by=["day"],
+    )  # fmt: skip
+
+    def run(start: int, end: int, *words: str) -> list[tuple[int, str]]:
+        times = ("--event-time-start", f"2026-01-0{start}", "--event-time-end", f"2026-01-0{end}")
+        assert models.dbt("run", "--select", "model", *times, *words)["model"].status == "success"
+        return [(row["id"], row["value"]) for row in models.rows("model", "id", "value")]
+
+    assert run(1, 4) == [(1, "a"), (2, "a"), (3, "a"), (4, "a")]
+    # A batch is a commit, which the others stand beside.
+    assert len(models.commits("model")) == 3
+    models.write("events", EVENTS.format("b") + "where id <> 2", materialized="view", event_time="at")
+    models.run("events")
+    assert run(1, 2) == [(1, "b"), (3, "a"), (4, "a")]
+    assert run(2, 4) == [(1, "b"), (3, "b"), (4, "b")]
+    # A day that has no events any more.
+    models.write("events", EVENTS.format("c") + "where id <> 3", materialized="view", event_time="at")
+    models.run("events")
+    assert run(2, 4) == [(1, "b"), (4, "c")]
+    assert run(1, 4, "--full-refresh") == [(1, "c"), (2, "c"), (4, "c")]
+    assert models.tables() == {"events", "model"}
+
+
+@pytest.mark.parametrize("strategy", ["append", "insert_overwrite"])
+def test_columns_that_come_and_go_where_no_key_is_merged(strategy: str, make_models: MakeModels) -> None:
+    models = make_models(
+        materialized="incremental", incremental_strategy=strategy, unique_key="id", partition_by=["day"],
+        on_schema_change="append_new_columns", options={},
+    )  # fmt: skip
+    models.write("model", "select 1 as id, 'a' as value, 'x' as day")
+    models.run()
+    models.write("model", "select 2 as id, 5 as more, 'y' as day")
+    models.run()
+    assert models.rows("model", "id", "value", "more", "day") == [
+        {"id": 1, "value": "a", "more": None, "day": "x"},
+        {"id": 2, "value": None, "more": 5, "day": "y"},
+    ]
+
+
+DOCUMENTED = """
+models:
+  - name: model
+    description: {description}
+    columns:
+      - name: id
+        description: {id}
+      - name: value
+        description: {value}
+      - name: part
+        description: {part}
+"""
+TEXTS = {
+    "description": "It's \\a table\\",
+    "id": 'The "key"\nin two lines',
+    "value": "Was it's",
+    "part": "Where; it is",
+}
+
+
+@pytest.mark.parametrize("materialized", ["table", "incremental"])
+def test_descriptions_come_to_the_catalog_and_cost_no_commit(materialized: str, make_models: MakeModels) -> None:
+    models = make_models(
+        materialized=materialized,
+        unique_key="id",
+        partition_by=["part"],
+        persist_docs={"relation": True, "columns": True},
+    )
+
+    def documented(**texts: str) -> None:
+        quoted = {name: json.dumps(text) for name, text in texts.items()}
+        models.project.write_models(DOCUMENTED.format(**quoted), "_models.yml")
+
+    def told() -> dict[str, str]:
+        rows = models.spark.sql(f"describe table extended {models.relation('model')}").collect()
+        names = {"id": "id", "value": "value", "part": "part"}
+        found = {names[row["col_name"]]: row["comment"] for row in rows if row["col_name"] in names}
+        return {**found, "description": next(row["data_type"] for row in rows if row["col_name"] == "Comment")}
+
+    documented(**TEXTS)
+    for value in (1, 2, 2):
+        models.write("model", f"select id, {value} as value, 'x' as part from range(1, 3) as numbers(id)")
+        models.run()
+        assert told() == TEXTS
+    runs = 3 if materialized == "table" else 2
+    assert len(models.commits("model")) == runs
+    # Another text is a commit, which says from what the table was built as well.
+    texts = {**TEXTS, "value": "Is it?", "description": "Other"}
+    documented(**texts)
+    models.run()
+    assert told() == texts
+    models.run()
+    if materialized == "incremental":
+        assert len(models.commits("model")) == runs + 1
+        assert models.told("model") == ["nothing upstream has changed"]
+    # Another table under the name.
+    models.write("model", "select id, 3 as value, 4 as more, 'x' as part from range(1, 3) as numbers(id)")
+    models.run(whole=True)
+    assert told() == texts
+
+
+CONSTRAINED = """
+models:
+  - name: model
+    config: {contract: {enforced: true}}
+    constraints:
+      - {type: check, name: value_is_small, expression: "value < 10 or id = 0"}
+    columns:
+      - {name: id, data_type: bigint, constraints: [{type: not_null}]}
+      - {name: value, data_type: int}
+      - {name: label, data_type: string, constraints: [{type: not_null}]}
+"""
+
+
+@pytest.mark.parametrize("materialized", ["table", "incremental"])
+def test_a_contract_is_kept_or_the_rows_stay(materialized: str, make_models: MakeModels) -> None:
+    models = make_models(materialized=materialized, unique_key="id", on_schema_change="append_new_columns")
+    models.project.write_models(CONSTRAINED, "_models.yml")
+    sql = "select '{}' as label, id, {} as value from range(1, 4) as numbers(id)"
+    broken = {
+        "got null in label, expected a value (not_null)": sql.replace("'{}'", "if(id = 2, null, '{}')").format("a", 1),
+        "got a row that breaks value_is_small, expected value < 10 or id = 0": sql.format("a", "cast(id as int) * 5"),
+        "data type mismatch": sql.format("a", "'text'"),
+    }
+    # A first run leaves no table; a later one the old rows.
+    for message, text in broken.items():
+        models.write("model", text)
+        assert message in models.refusal("model")
+    assert "model" not in models.tables()
+    # Rows that the model leaves out break nothing; null breaks no check.
+    models.write(
+        "model",
+        "select numbers.label, numbers.id, numbers.value from ("
+        "select if(id = 9, null, 'a') as label, id, if(id = 9, 99, null) as value from range(1, 10) as r(id)"
+        ") as numbers inner join range(1, 4) as chosen on numbers.id = chosen.id",
+    )
+    models.run()
+    rows = [{"id": number, "value": None, "label": "a"} for number in range(1, 4)]
+    assert models.rows("model", "id", "value", "label") == rows
+    commits = models.commits("model")
+    for message, text in broken.items():
+        models.write("model", text)
+        assert message in models.refusal("model")
+        assert models.rows("model", "id", "value", "label") == rows
+    assert models.commits("model") == commits
+    models.write("model", sql.format("b", 2))
+    models.run()
+    assert models.rows("model", "id", "value", "label") == [{"id": n, "value": 2, "label": "b"} for n in range(1, 4)]

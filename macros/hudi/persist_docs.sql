@@ -1,0 +1,64 @@
+{#-
+    In place of dbt-spark's for Hudi tables: that one writes a commit of Hudi for each column in each run, which does not say
+    from what the model was built, so that the next run would compare the whole table. Here a run writes what differs: most
+    comments come with the table (`hudi_wanted`).
+
+    Hudi cannot change the comment of a partition column: it stays as it was when the table was made.
+-#}
+{% macro spark__persist_docs(relation, model, for_relation=true, for_columns=true) -%}
+    {%- if config.get('file_format') != 'hudi' -%}
+        {%- do return(dbt.spark__persist_docs(relation, model, for_relation, for_columns)) -%}
+    {%- endif -%}
+    {%- set of_relation = for_relation and config.persist_relation_docs() -%}
+    {%- set of_columns = for_columns and config.persist_column_docs() -%}
+    {%- if not of_relation and not of_columns -%}
+        {%- do return('') -%}
+    {%- endif -%}
+    {%- set present, kept = {'columns': {}, 'comment': ''}, {'part': 'columns'} -%}
+    {%- set partitions = hudi_partitions_beyond_key([]) | map('lower') | list -%}
+    {%- for row in run_query('describe table extended ' ~ relation) -%}
+        {%- if not row[0] or row[0].startswith('# ') -%}
+            {%- do kept.update({'part': row[0] or kept.part}) -%}
+        {%- elif kept.part == 'columns' -%}
+            {%- do present.columns.update({row[0]: row[2] or ''}) -%}
+        {%- elif row[0] == 'Comment' -%}
+            {%- do present.update({'comment': row[1]}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- if of_relation and present.comment != model.description -%}
+        {%- do run_query('alter table ' ~ relation ~ " set tblproperties ('comment' = " ~ hudi_text(model.description) ~ ')') -%}
+    {%- endif -%}
+    {%- if of_columns -%}
+        {%- do validate_doc_columns(relation, model.columns, present.columns.keys() | list) -%}
+        {%- set descriptions = hudi_descriptions() -%}
+        {%- for name, comment in present.columns.items() if name | lower not in partitions -%}
+            {%- if descriptions.get(name | lower, comment) != comment -%}
+                {%- do run_query(
+                    'alter table ' ~ relation ~ ' change column ' ~ adapter.quote(name) ~ ' comment '
+                    ~ hudi_text(descriptions[name | lower])
+                ) -%}
+            {%- endif -%}
+        {%- endfor -%}
+    {%- endif -%}
+{%- endmacro %}
+
+{#- In place of dbt-spark's, which leaves a backslash to be read as the beginning of something else. -#}
+{% macro spark__comment_clause() -%}
+    {%- if config.persist_relation_docs() -%}
+    comment {{ hudi_text(model.description) }}
+    {%- endif -%}
+{%- endmacro %}
+
+{#- The model's descriptions of columns, by their names in lower case. -#}
+{% macro hudi_descriptions() -%}
+    {%- set descriptions = {} -%}
+    {%- for name, column in model.columns.items() -%}
+        {%- do descriptions.update({name | lower: column.description}) -%}
+    {%- endfor -%}
+    {%- do return(descriptions) -%}
+{%- endmacro %}
+
+{#- A text as a literal of SQL. -#}
+{% macro hudi_text(text) -%}
+    {%- do return("'" ~ text.replace('\\', '\\\\').replace("'", "\\'") ~ "'") -%}
+{%- endmacro %}
