@@ -1,6 +1,6 @@
-"""Processes that land a source of one table, to be killed, and what must be true of it afterwards.
+"""Processes that write Hudi tables, to be killed; a source of one table, and what must be true of it afterwards.
 
-The phases of a landing are seen from outside, on the timeline that Hudi keeps in the table's folder.
+The phases of a write are seen from outside, on the timeline that Hudi keeps in the table's folder.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,11 +79,11 @@ def _oldest(table: Path) -> set[str]:
 
 # What is new on disk when a phase begins.
 PHASES: Mapping[str, Callable[[Path], set[str]]] = {
-    "requested": _instants(r"\d+\.(delta)?commit\.requested"),
-    "inflight": _instants(r"\d+\.(delta)?commit\.inflight|\d+\.inflight"),
+    "requested": _instants(r"\d+\.(delta|replace)?commit\.requested"),
+    "inflight": _instants(r"\d+\.(delta|replace)?commit\.inflight|\d+\.inflight"),
     "files written, not committed": _markers,
     "rolling back": _instants(r"\d+\.rollback\.(requested|inflight)"),
-    "committed, not registered": _instants(r"\d+(_\d+)?\.(delta)?commit"),
+    "committed, not registered": _instants(r"\d+(_\d+)?\.(delta|replace)?commit"),
     "compacting": _instants(r"\d+\.compaction\.(requested|inflight)"),
     "cleaning": _instants(r"\d+\.clean\.(requested|inflight)"),
     "archiving": _archive,
@@ -94,7 +94,7 @@ MOST_BATCHES = 34
 
 
 class Child:
-    """A process that lands on demand, and what it answers."""
+    """A process that does something on demand, and what it answers."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -106,21 +106,65 @@ class Child:
         for line in self._process.stdout:
             self._answers.put(line.strip())
 
-    def land(self) -> None:
-        """Has it land what is there, and does not wait."""
+    def tell(self, line: str = "") -> None:
+        """Has it do what it is there for, and does not wait."""
         assert self._process.stdin is not None
-        self._process.stdin.write("\n")
+        self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
 
     def answered(self) -> bool:
-        """Whether a landing has ended since the last look."""
-        return not self._answers.empty() and self.answer() == "landed"
+        """Whether it has ended something since the last look."""
+        return not self._answers.empty() and bool(self.answer())
 
     def answer(self) -> str:
         """The next answer, which must come within the limit and tell of no failure."""
         answer = self._answers.get(timeout=LIMIT_S)
         assert not answer.startswith("failed"), answer
         return answer
+
+
+@contextmanager
+def child_of(script: str, root: Path, home: Path) -> Iterator[Child]:
+    """A process that runs a script with a project and a lake; it and its Java process are killed at the end."""
+    environment = {**os.environ, "LAKE_HOME": str(home), "PYTHONPATH": str(REPOSITORY)}
+    environment.pop("SPARK_HOME", None)
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(root)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        child = Child(process)
+        assert child.answer() == "ready"
+        yield child
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(LIMIT_S)
+        _release_catalog(home)
+
+
+def _release_catalog(home: Path) -> None:
+    """Derby's lock names a process that is gone: waits until Java has let go of its files."""
+    deadline = time.monotonic() + LIMIT_S
+    while time.monotonic() < deadline:
+        held = subprocess.run(["fuser", str(home / "metastore" / "dbex.lck")], capture_output=True, check=False)
+        if not held.stdout.strip():
+            return
+    raise AssertionError("the killed process still holds the catalog")
+
+
+def wait_until_new(
+    look: Callable[[Path], set[str]], table: Path, child: Child, doing: Callable[[], None], phase: str
+) -> bool:
+    """Has a process do something, and returns as soon as there is something new; false where it ends before."""
+    before = look(table)
+    doing()
+    deadline = time.monotonic() + LIMIT_S
+    while not look(table) - before:
+        if child.answered():
+            return False
+        assert time.monotonic() < deadline, f"the process hangs before {phase}"
+    return True
 
 
 @dataclass
@@ -162,35 +206,9 @@ class Source:
         self.delivered += len(events)
         self.bad += 1
 
-    @contextmanager
-    def child(self) -> Iterator[Child]:
-        """A process that lands on demand; it and its Java process are killed at the end."""
-        environment = {**os.environ, "LAKE_HOME": str(self.home), "PYTHONPATH": str(REPOSITORY)}
-        environment.pop("SPARK_HOME", None)
-        process = subprocess.Popen(
-            [sys.executable, "-c", LANDS_ON_DEMAND, str(self.project.root)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment,
-            start_new_session=True,
-        )  # fmt: skip
-        try:
-            child = Child(process)
-            assert child.answer() == "ready"
-            yield child
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait(LIMIT_S)
-            self._release_catalog()
-
-    def _release_catalog(self) -> None:
-        """Derby's lock names a process that is gone: waits until Java has let go of its files."""
-        deadline = time.monotonic() + LIMIT_S
-        while time.monotonic() < deadline:
-            held = subprocess.run(
-                ["fuser", str(self.home / "metastore" / "dbex.lck")], capture_output=True, check=False
-            )
-            if not held.stdout.strip():
-                return
-        raise AssertionError("the killed process still holds the catalog")
+    def child(self) -> AbstractContextManager[Child]:
+        """A process that lands on demand, to be killed."""
+        return child_of(LANDS_ON_DEMAND, self.project.root, self.home)
 
     def lake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """The command `lake`, to its end."""
@@ -251,14 +269,7 @@ def kill_when(source: Source, phase: str, suffix: str = "") -> bool:
     look = PHASES[phase]
     with source.child() as child:
         for _ in range(MOST_BATCHES):
-            before = look(table)
             source.change()
-            child.land()
-            deadline = time.monotonic() + LIMIT_S
-            while not look(table) - before:
-                if child.answered():
-                    break
-                assert time.monotonic() < deadline, f"landing hangs before {phase}"
-            else:
+            if wait_until_new(look, table, child, child.tell, phase):
                 return True
     return False

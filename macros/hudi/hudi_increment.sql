@@ -12,13 +12,35 @@
             {%- call statement('main') -%}
                 {%- if strategy == 'append' -%}
                     insert into table {{ target }}
+                    {{ _in_order(target, wanted, columns) }}
+                {%- elif strategy == 'microbatch' and not run_query('select 1 as row from ' ~ wanted ~ ' limit 1') -%}
+                    {{ _delete_batch(target) }}
                 {%- else -%}
                     insert overwrite table {{ target }} {{ partition_cols(label='partition') }}
+                    {{ _in_order(target, wanted, columns) }}
                 {%- endif %}
-                select {{ hudi_quoted(columns) }}
-                from {{ wanted }}
             {%- endcall -%}
         {%- endif -%}
         {%- do persist_docs(target, model) -%}
     {%- endif -%}
+{%- endmacro %}
+
+{#- What is to be inserted, column by column as the table has them: partitions last, null where the model has none. -#}
+{% macro _in_order(target, wanted, columns) -%}
+    {%- set values = [] -%}
+    {%- for column in adapter.get_columns_in_relation(target) -%}
+        {%- set name = adapter.quote(column.name) -%}
+        {%- do values.append(name if column.name in columns else 'cast(null as ' ~ column.dtype ~ ') as ' ~ name) -%}
+    {%- endfor -%}
+    select {{ values | join(', ') }}
+    from {{ wanted }}
+{%- endmacro %}
+
+{#- A batch without rows has no partition that they could replace. -#}
+{% macro _delete_batch(target) -%}
+    {%- set event_time = adapter.quote(config.get('event_time')) -%}
+    delete from {{ target }}
+    where
+        {{ event_time }} >= timestamp '{{ model.batch.event_time_start }}'
+        and {{ event_time }} < timestamp '{{ model.batch.event_time_end }}'
 {%- endmacro %}

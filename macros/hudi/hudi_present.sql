@@ -1,6 +1,6 @@
 {#-
     What stands under a model's name. A rebuild that was broken off between its two renames has left the name free and
-    the old table beside it: it comes back first.
+    the old table beside it: it comes back first. One that was broken off before has left a table that is no use.
 -#}
 {% macro hudi_present(relation) -%}
     {%- set existing = load_relation(relation) -%}
@@ -9,6 +9,9 @@
         {%- do log(relation ~ ': a rebuild was broken off, the table it was to replace is put back', info=true) -%}
         {%- do adapter.rename_relation(set_aside, relation.incorporate(type='table')) -%}
         {%- set existing = load_relation(relation) -%}
+    {%- endif -%}
+    {%- if load_relation(hudi_beside(relation, 'built')) is not none -%}
+        {%- do hudi_drop(hudi_beside(relation, 'built')) -%}
     {%- endif -%}
     {%- do return(existing) -%}
 {%- endmacro %}

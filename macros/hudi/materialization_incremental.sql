@@ -8,7 +8,8 @@
     {%- endif -%}
     {%- set strategy = hudi_strategy() -%}
     {%- set on_schema_change = incremental_validate_on_schema_change(config.get('on_schema_change'), default='ignore') -%}
-    {%- set target_relation = this.incorporate(type='table') -%}
+    {#- dbt remembers it: the next batch of a microbatch would take it for a table of another format -#}
+    {%- set target_relation = this.incorporate(type='table', is_hudi=true) -%}
 
     {%- set existing = hudi_present(this) -%}
     {%- set is_rebuilt = existing is none or not existing.is_hudi or should_full_refresh() -%}

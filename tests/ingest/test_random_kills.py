@@ -17,7 +17,7 @@ def _kill_at_random_moments(source: Source, kills: int) -> None:
         with source.child() as child:
             for _ in range(source.rng.randint(1, 3)):
                 source.change()
-                child.land()
+                child.tell()
             # The moment is what is random here, so that this waits for nothing but time.
             threading.Event().wait(source.rng.uniform(0.0, 6.0))
 

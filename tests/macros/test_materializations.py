@@ -346,6 +346,7 @@ from values (1, '1'), (2, '1'), (3, '2'), (4, '3') as events (id, day)
 def test_microbatch_replaces_the_days_that_it_is_told(make_models: MakeModels) -> None:
     models = make_models(unique_key="id", options={})
     models.write("events", EVENTS.format("a"), materialized="view", event_time="at")
+    models.run("events")
     models.write(
         "model", "select * from {{ ref('events') }}", materialized="incremental", incremental_strategy="microbatch",
         event_time="at", batch_size="day", begin="2026-01-01", lookback=1, partition_by=["day"],
@@ -433,14 +434,14 @@ def test_descriptions_come_to_the_catalog_and_cost_no_commit(materialized: str, 
         assert told() == TEXTS
     runs = 3 if materialized == "table" else 2
     assert len(models.commits("model")) == runs
-    # Another text is a commit, which says from what the table was built as well.
+    # Another text is a commit of Hudi's own: the next run compares the table, and then all is as before.
     texts = {**TEXTS, "value": "Is it?", "description": "Other"}
     documented(**texts)
-    models.run()
-    assert told() == texts
-    models.run()
+    for _ in range(3):
+        models.run()
+        assert told() == texts
     if materialized == "incremental":
-        assert len(models.commits("model")) == runs + 1
+        assert len(models.commits("model")) == runs + 2
         assert models.told("model") == ["nothing upstream has changed"]
     # Another table under the name.
     models.write("model", "select id, 3 as value, 4 as more, 'x' as part from range(1, 3) as numbers(id)")

@@ -1,0 +1,146 @@
+"""Runs of dbt that are killed in the middle: readers have the old rows or the new ones, and the next run is right.
+
+A model's watermark, what it was built from, stands in the commit of its rows: there is no moment between the two.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import new_project
+from killing import PHASES, Child, child_of, wait_until_new
+from modeling import Models
+from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+ROWS = 2000
+OPTIONS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
+# Runs dbt with the words that it is told, so that Java is started once a kill.
+RUNS_DBT = """
+import json
+import sys
+from pathlib import Path
+from dbt.cli.main import dbtRunner
+from ingest.project import Project
+from ingest.session import open_session
+open_session(Project.load(Path(sys.argv[1])))
+print("ready", flush=True)
+for line in sys.stdin:
+    done = dbtRunner().invoke(["--quiet", "--log-level", "none", "--log-level-file", "debug", *json.loads(line)])
+    print("done" if done.success else f"failed {done.exception}", flush=True)
+"""
+WRITING = ("requested", "inflight", "files written, not committed", "committed, not registered")
+
+
+class Killed:
+    """A model in a lake of its own, whose runs can be killed."""
+
+    def __init__(self, spark: SparkSession, where: Path) -> None:
+        self.models = Models.of(spark, new_project(where), file_format="hudi", unique_key="id", options=OPTIONS)
+        self._home = where / "lake"
+        self._value = 0
+
+    def folder(self, name: str = "model") -> Path:
+        """The folder of a table."""
+        return self._home / "warehouse" / f"lakehouse_{self.models.project.schema}.db" / name
+
+    def found(self) -> set[int]:
+        """The values that a reader finds in the model's rows, all of which are there."""
+        rows = self.models.spark.read.format("hudi").load(str(self.folder())).select("id", "value").collect()
+        assert sorted(row["id"] for row in rows) == list(range(ROWS))
+        return {row["value"] for row in rows}
+
+    def run(self, child: Child) -> None:
+        """Has a child run the model, and does not wait."""
+        root, target = str(self.models.project.root), str(self.models.project.root / "target")
+        rooms = ("--project-dir", root, "--profiles-dir", root, "--target-path", target, "--log-path", target)
+        child.tell(json.dumps(["run", *rooms]))
+
+    def change(self, materialized: str, more: str = "") -> None:
+        """Writes the model anew, with another value in every row."""
+        self._value += 1
+        sql = f"select cast(id as int) as id, {self._value} as value{more} from range({ROWS})"
+        self.models.write("model", sql, materialized=materialized)
+
+    def require_right(self, child: Child) -> list[str]:
+        """A run leaves the model's rows and no other table, and needs no more than itself; what it told."""
+        self.run(child)
+        child.answer()
+        told = self.models.told("model")
+        assert self.found() == {self._value}
+        beside = {path.name for path in self.folder().parent.iterdir()}
+        assert beside == {"model"}
+        return told
+
+    def kill(
+        self,
+        materialized: str,
+        phase: str,
+        *,
+        more: str = "",
+        look: Callable[[Path], set[str]] | None = None,
+        at: str = "model",
+    ) -> set[int]:
+        """Builds the model, kills the next run in a phase of a table; the values that readers find then."""
+        with child_of(RUNS_DBT, self.models.project.root, self._home) as child:
+            self.change(materialized)
+            self.require_right(child)
+            self.change(materialized, more)
+            seen = look or PHASES[phase]
+            assert wait_until_new(seen, self.folder(at), child, lambda: self.run(child), phase)
+        return self.found() if self.folder().exists() else set()
+
+    def require_old_or_new(self, found: set[int], *phases: str) -> None:
+        """Whole rows; and the next run knows by the commit whether there is something left to do."""
+        assert found in ({self._value - 1}, {self._value}), phases
+        with child_of(RUNS_DBT, self.models.project.root, self._home) as child:
+            told = self.require_right(child)
+            if "incremental" in phases:
+                assert (told == ["nothing upstream has changed"]) == (found == {self._value})
+
+
+@pytest.mark.parametrize(
+    ("materialized", "phase"),
+    [
+        pytest.param(materialized, phase, marks=[] if (materialized, phase) == cheap else [pytest.mark.slow])
+        for cheap in [("incremental", "files written, not committed")]
+        for materialized in ("incremental", "table")
+        for phase in WRITING
+    ],
+)
+def test_a_killed_write_leaves_old_or_new_rows(
+    materialized: str, phase: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    killed = Killed(spark, tmp_path)
+    found = killed.kill(materialized, phase)
+    if phase in ("requested", "inflight"):
+        assert found == {killed._value - 1}
+    killed.require_old_or_new(found, materialized, phase)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phase", WRITING)
+def test_a_rebuild_beside_that_is_killed_leaves_the_old_table(phase: str, spark: SparkSession, tmp_path: Path) -> None:
+    killed = Killed(spark, tmp_path)
+    found = killed.kill("table", phase, more=", 1 as more", at="model__built")
+    assert found == {killed._value - 1}
+    killed.require_old_or_new(found, "table", phase)
+
+
+@pytest.mark.slow
+def test_a_rebuild_that_is_killed_between_its_renames_comes_back(spark: SparkSession, tmp_path: Path) -> None:
+    killed = Killed(spark, tmp_path)
+    log = tmp_path / killed.models.project.schema / "target" / "dbt.log"
+
+    def second_rename(_: Path) -> set[str]:
+        return {line for line in log.read_text(encoding="utf-8").splitlines() if "model__built rename to" in line}
+
+    found = killed.kill("table", "second rename", more=", 1 as more", look=second_rename)
+    # The name is free; what stood under it is beside.
+    assert found == set()
+    assert killed.folder("model__before").exists()
+    with child_of(RUNS_DBT, killed.models.project.root, tmp_path / "lake") as child:
+        killed.require_right(child)
