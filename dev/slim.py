@@ -1,6 +1,6 @@
 """`make slim`: what a pull request changes, built beside what is there, and told of in a text for its readers.
 
-    main's manifest (of its last build)  ->  state:modified+, in schemas of its own, the rest read from main's
+    main's manifest (of its last build)  ->  the selector slim_ci, in schemas of its own, the rest read from main's
 
 Without main's manifest, everything is built. Incremental models begin as copies of main's tables, so that what is
 tested is the increment that will run there, and not a table made from nothing. Of each table that main has too, rows
@@ -81,11 +81,11 @@ class Slim:
             out.print(f"{self.state}: no manifest of main: everything is built")
             return _text([], [], {}, whole=True), self._dbt("build").failed
         deferred = ("--defer", "--favor-state", "--state", str(self.state))
-        self._dbt("clone", "--select", "state:modified+,config.materialized:incremental", "--state", str(self.state))
-        built = self._dbt("build", "--select", "state:modified+", *deferred)
+        self._dbt("clone", "--selector", "slim_ci_clones", "--state", str(self.state))
+        built = self._dbt("build", "--selector", "slim_ci", *deferred)
         ours = json.loads((self._target / "manifest.json").read_text(encoding="utf-8"))
         theirs = json.loads((self.state / "manifest.json").read_text(encoding="utf-8"))
-        chosen = self._listed("--select", "state:modified+")
+        chosen = self._listed("--selector", "slim_ci")
         modified = {each["unique_id"] for each in self._listed("--select", "state:modified")}
         changes = [
             Change.of(ours["nodes"][key], theirs["nodes"].get(key), is_modified=key in modified)

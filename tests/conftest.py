@@ -64,6 +64,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
+def server() -> None:
+    """None: dbt works in the embedded session. tests/macros/test_thrift.py has a server under this name."""
+
+
+@pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of captured and example data beside the repository."""
     path = REPOSITORY.parent / "shared" / "data"

@@ -10,13 +10,74 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from conftest import REPOSITORY
+from conftest import REPOSITORY, Row
+from pyhive import hive  # type: ignore[import-untyped]
+from real.live import wait_until
+
+from dev.chain.processes import free_port
 
 _WITHIN_S = 300
+
+
+@dataclass(frozen=True)
+class Server:
+    """A `lake serve`, which listens on a port of loopback."""
+
+    port: int
+
+    def connect(self) -> Any:
+        """A client's connection, which is a session of Spark's."""
+        return closing(hive.connect("127.0.0.1", port=self.port, username="analyst"))
+
+    def ask(self, query: str) -> list[Row]:
+        """The rows of a query, over a connection of its own."""
+        with self.connect() as connection, closing(connection.cursor()) as cursor:
+            cursor.execute(query)
+            names = [column[0] for column in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def do(self, statement: str) -> None:
+        """Executes a statement that has no rows: asked for them, PyHive fails."""
+        with self.connect() as connection, closing(connection.cursor()) as cursor:
+            cursor.execute(statement)
+
+
+def asked(connection: Any, query: str) -> list[tuple[Any, ...]]:
+    """The rows of a query over a connection that stays."""
+    with closing(connection.cursor()) as cursor:
+        cursor.execute(query)
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+        return rows
+
+
+@contextmanager
+def serving(home: Path) -> Iterator[Server]:
+    """A `lake serve` on a lake of its own, in a process of its own, for as long as the block runs."""
+    home.mkdir(parents=True, exist_ok=True)
+    port, log = free_port(), home / "serve.log"
+    environment = {"LAKE_HOME": str(home), "LAKE_THRIFT_PORT": str(port), "LAKE_MEMORY": "1g"}
+    command = [sys.executable, "-m", "ingest", "serve"]
+    with (
+        log.open("w") as told,
+        subprocess.Popen(
+            command, stdout=told, stderr=told, cwd=REPOSITORY, env={**os.environ, **environment}
+        ) as process,
+    ):
+        try:
+            wait_until(
+                lambda: process.poll() is not None or "serving: " in log.read_text(),
+                "`lake serve` serves, or has ended",
+            )
+            assert process.poll() is None, log.read_text()
+            yield Server(port)
+        finally:
+            process.terminate()
+            process.wait()
 
 
 @dataclass

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 from conftest import REPOSITORY, DbtProject, Row
 from dbt.cli.main import dbtRunner
+from lake import Server
 from pyspark.sql import SparkSession
 
 
@@ -23,20 +24,29 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Models:
-    """The models of a project, with the macros of this repository."""
+    """The models of a project, with the macros of this repository.
+
+    Attributes
+    ----------
+    spark:
+        The session that lands, and that dbt runs in, unless there is a server.
+    server:
+        Where dbt runs instead, and rows are read.
+    """
 
     spark: SparkSession
     project: DbtProject
+    server: Server | None = None
 
     @classmethod
-    def of(cls, spark: SparkSession, project: DbtProject, **config: Any) -> Models:
+    def of(cls, spark: SparkSession, project: DbtProject, server: Server | None = None, **config: Any) -> Models:
         """Gives the project this repository's macros, and all of its models a configuration."""
         (project.root / "macros").symlink_to(REPOSITORY / "macros")
         settings = yaml.safe_load((project.root / "dbt_project.yml").read_text(encoding="utf-8"))
         configured = {f"+{name}": value for name, value in {"schema": project.schema, **config}.items()}
         settings |= {"models": {"tested": configured}, "seeds": {"tested": {"+schema": project.schema}}}
         (project.root / "dbt_project.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")
-        return cls(spark, project)
+        return cls(spark, project, server)
 
     def write(self, name: str, sql: str, *, below: str = "models", **config: Any) -> None:
         """Writes a model, or another file of SQL, with its configuration."""
@@ -48,6 +58,30 @@ class Models:
     def relation(self, name: str) -> str:
         """The name of a model's table for Spark."""
         return f"lakehouse_{self.project.schema}.{name}"
+
+    @property
+    def target(self) -> tuple[str, ...]:
+        """The options of dbt that say where it runs."""
+        return ("--target", "thrift") if self.server else ()
+
+    def ask(self, query: str) -> list[Row]:
+        """The rows of a query where dbt runs."""
+        return self.server.ask(query) if self.server else [row.asDict() for row in self.spark.sql(query).collect()]
+
+    def do(self, statement: str) -> None:
+        """Executes a statement where dbt runs."""
+        if self.server:
+            self.server.do(statement)
+        else:
+            self.spark.sql(statement)
+
+    def land(self, *tables: str) -> None:
+        """Lands tables of the source, and makes them known to the server: it has a catalog of its own."""
+        self.project.land_well(self.spark, *tables)
+        for name in tables if self.server else ():
+            silver = self.project.silver(self.spark, name)
+            self.do(f"create database if not exists {self.project.schema}")
+            self.do(f"create table if not exists {silver.table.relation} using hudi location '{silver.path}'")
 
     def dbt(self, *words: str) -> dict[str, Outcome]:
         """What a command of dbt did, by node; it must succeed exactly where every node does."""
@@ -68,7 +102,7 @@ class Models:
     def _invoked(self, *words: str) -> Any:
         root, target, here = str(self.project.root), str(self.project.root / "target"), Path.cwd()
         rooms = ("--project-dir", root, "--profiles-dir", root, "--target-path", target, "--log-path", target)
-        done = dbtRunner().invoke(["--quiet", *words, *rooms])
+        done = dbtRunner().invoke(["--quiet", *words, *rooms, *self.target])
         os.chdir(here)
         return done
 
@@ -93,16 +127,17 @@ class Models:
 
     def rows(self, name: str, *columns: str) -> list[Row]:
         """A model's rows in order, without Hudi's columns."""
-        table = self.spark.table(self.relation(name))
-        chosen = columns or tuple(column for column in table.columns if not column.startswith("_hoodie_"))
-        return [row.asDict() for row in table.select(*chosen).orderBy(*chosen).collect()]
+        found = [row["col_name"] for row in self.ask(f"show columns in {self.relation(name)}")]
+        chosen = ", ".join(f"`{column}`" for column in columns or found if not column.startswith("_hoodie_"))
+        return self.ask(f"select {chosen} from {self.relation(name)} order by {chosen}")
 
     def commits(self, name: str) -> list[tuple[str, str]]:
         """Instant and action of each commit of a model's table, in order."""
-        found = self.spark.sql(f"call show_commits(table => '{self.relation(name)}', limit => 1000)").collect()
+        found = self.ask(f"call show_commits(table => '{self.relation(name)}', limit => 1000)")
         return sorted((row["commit_time"], row["action"]) for row in found)
 
     def tables(self) -> set[str]:
         """The tables and views of the models' schema."""
-        found = self.spark.sql(f"show tables in lakehouse_{self.project.schema}").where("not isTemporary").collect()
-        return {row["tableName"] for row in found if row["tableName"][-3:] not in ("_ro", "_rt")}
+        found = self.ask(f"show tables in lakehouse_{self.project.schema}")
+        names = {row["tableName"] for row in found if not row["isTemporary"]}
+        return {name for name in names if name[-3:] not in ("_ro", "_rt")}

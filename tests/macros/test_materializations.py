@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import MakeProject
+from lake import Server
 from modeling import Models
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -21,11 +22,11 @@ MakeModels = Callable[..., Models]
 
 
 @pytest.fixture
-def make_models(spark: SparkSession, make_project: MakeProject) -> MakeModels:
+def make_models(spark: SparkSession, make_project: MakeProject, server: Server | None) -> MakeModels:
     """Models that are Hudi tables, with more configuration where a test has some."""
 
     def make(**config: Any) -> Models:
-        return Models.of(spark, make_project(), **{"file_format": "hudi", "options": BUCKETS, **config})
+        return Models.of(spark, make_project(), server, **{"file_format": "hudi", "options": BUCKETS, **config})
 
     return make
 
@@ -136,14 +137,14 @@ def test_a_view_becomes_a_table_and_a_table_of_another_format_too(make_models: M
         models.run()
         assert models.rows("model") == numbers(2)
         assert models.tables() == {"model"}
-        models.spark.sql(f"drop table {models.relation('model')}")
+        models.do(f"drop table {models.relation('model')}")
 
 
 def test_a_rebuild_that_was_broken_off_between_its_renames_is_taken_up(make_models: MakeModels) -> None:
     models = make_models(materialized="incremental", unique_key="id")
     models.write("model", NUMBERS.format(1, 3))
     models.run()
-    models.spark.sql(f"alter table {models.relation('model')} rename to {models.relation('model__before')}")
+    models.do(f"alter table {models.relation('model')} rename to {models.relation('model__before')}")
     models.write("model", NUMBERS.format(2, 4))
     models.run()
     assert models.rows("model") == numbers(2, 4)

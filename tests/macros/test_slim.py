@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import new_project, pg, table_of
+from conftest import REPOSITORY, new_project, pg, table_of
+from lake import Server
 from modeling import Models
 from pyspark.sql import SparkSession
 
@@ -71,26 +72,29 @@ class Repository:
         change(self)
         self.git("commit", "--all", "--allow-empty", "--message", name)
         schema = f"lakehouse__pr_{name}"
-        before = Path.cwd()
-        text, failed = Slim(self.root, self.state, ("--profiles-dir", str(self.root))).run(schema)
+        before, options = Path.cwd(), ("--profiles-dir", str(self.root), *self.models.target)
+        text, failed = Slim(self.root, self.state, options).run(schema)
         os.chdir(before)
         self.git("checkout", "main")
         assert failed == []
-        left = {row[0] for row in self.models.spark.sql("show databases").collect()}
+        left = {row["namespace"] for row in self.models.ask("show databases")}
         assert not {each for each in left if each.startswith(schema)}
         rows = [line.split("|") for line in text.splitlines() if line.startswith("| ") and "because" not in line]
         return {row[1].strip() for row in rows if len(row) == 5 and "---" not in row[1]}, text
 
 
 @pytest.fixture(scope="module")
-def repository(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repository]:
+def repository(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, server: Server | None
+) -> Iterator[Repository]:
     project = new_project(tmp_path_factory.mktemp("slim"), {"tables": [table_of("orders", ORDERS, ["id"])]})
-    models = Models.of(spark, project, file_format="hudi", unique_key="id", options=OPTIONS)
+    models = Models.of(spark, project, server, file_format="hudi", unique_key="id", options=OPTIONS)
     # A branch changes macros as well: the repository has its own.
     macros = (project.root / "macros").resolve()
     (project.root / "macros").unlink()
     shutil.copytree(macros, project.root / "macros")
     (project.root / "macros" / "in_cents.sql").write_text("{% macro in_cents(value) %}100 * {{ value }}{% endmacro %}")
+    (project.root / "selectors.yml").symlink_to(REPOSITORY / "selectors.yml")
     (project.root / "seeds").mkdir()
     (project.root / "seeds" / "regions.csv").write_text("id,name\n1,north\n2,south\n")
     models.write(
@@ -107,7 +111,7 @@ def repository(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
     repository.git("add", "--all")
     repository.git("commit", "--message", "main")
     project.deliver("shop.orders", 0, [pg("c", 10 + n, id=n, customer=n % 3, amount=n) for n in range(9)])
-    project.land_well(spark)
+    models.land("orders")
     assert {each.status for each in models.dbt("build").values()} <= {"success", "pass", "no-op"}
     shutil.copy(project.root / "target" / "manifest.json", repository.state)
     yield repository

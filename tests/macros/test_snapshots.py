@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from conftest import MakeProject
+from lake import Server
 from modeling import Models
 from pyspark.sql import SparkSession
 
@@ -45,8 +46,10 @@ def taken(models: Models, rows: str) -> list[Version]:
 
 
 @pytest.mark.parametrize("strategy", list(STRATEGIES))
-def test_versions_begin_and_end_with_each_run(strategy: str, spark: SparkSession, make_project: MakeProject) -> None:
-    models = Models.of(spark, make_project())
+def test_versions_begin_and_end_with_each_run(
+    strategy: str, spark: SparkSession, make_project: MakeProject, server: Server | None
+) -> None:
+    models = Models.of(spark, make_project(), server)
     snapshot(models, **STRATEGIES[strategy], hard_deletes="invalidate")
     first = "(1, 'a', '2026-01-01'), (2, 'a', '2026-01-01'), (3, 'a', '2026-01-01')"
     assert taken(models, first) == [(1, "a", True), (2, "a", True), (3, "a", True)]
