@@ -1,0 +1,78 @@
+"""The same over Thrift: dbt at work on a `lake serve`, as the other tests of macros have it in the embedded session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from conftest import MakeProject
+from lake import Lake, Server, serving
+from modeling import Models
+from pyspark.sql import SparkSession
+
+from macros import test_increments as increments
+from macros import test_materializations as materializations
+from macros import test_slim as slim
+from macros import test_snapshots as snapshots
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+make_models = materializations.make_models
+make_shop = increments.make_shop
+repository = slim.repository
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server, which dbt's target `thrift` leads to."""
+    with serving(tmp_path_factory.mktemp("served")) as started, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LAKE_THRIFT_PORT", str(started.port))
+        yield started
+
+
+@pytest.mark.parametrize("materialized", ["table", "incremental"])
+def test_a_table_is_what_the_model_says_after_each_run(
+    materialized: str, make_models: materializations.MakeModels
+) -> None:
+    materializations.test_a_table_is_what_the_model_says_after_each_run(materialized, "cow", make_models)
+
+
+def test_a_failed_rebuild_leaves_the_rows_as_they_were(make_models: materializations.MakeModels) -> None:
+    materializations.test_a_failed_rebuild_leaves_the_rows_as_they_were(make_models)
+
+
+def test_a_view_becomes_a_table_and_a_table_of_another_format_too(make_models: materializations.MakeModels) -> None:
+    materializations.test_a_view_becomes_a_table_and_a_table_of_another_format_too(make_models)
+
+
+def test_versions_begin_and_end_with_each_run(spark: SparkSession, make_project: MakeProject, server: Server) -> None:
+    snapshots.test_versions_begin_and_end_with_each_run("check", spark, make_project, server)
+
+
+def test_an_increment_follows_the_commits_of_its_sources(make_shop: increments.MakeShop) -> None:
+    shop = make_shop(table_type="mor")
+    shop.run()
+    assert shop.models.told("fct_orders") == ["nothing upstream has changed"]
+    shop.change(("orders", "u", {"id": 1, "customer": 4, "amount": 100, "at": 99}))
+    shop.run()
+    assert shop.models.told("fct_orders") == ["1 rows differ"]
+    assert shop.models.told("customer_totals") == ["2 rows differ"]
+
+
+def test_rows_that_differ_are_counted(repository: slim.Repository) -> None:
+    slim.test_rows_that_differ_are_counted(repository)
+
+
+def test_the_exit_code_of_a_run_is_that_of_its_nodes(
+    spark: SparkSession, make_project: MakeProject, server: Server
+) -> None:
+    models = Models.of(spark, make_project(), server, materialized="table")
+    models.write("well", "select 1 as id")
+    models.write("broken", "select raise_error('broken') as id")
+    lake = Lake({"LAKE_THRIFT_PORT": str(server.port)})
+    root = str(models.project.root)
+
+    def exit_code(name: str) -> int:
+        where = ("--project-dir", root, "--profiles-dir", root, "--target-path", f"{root}/target", "--log-path", root)
+        return lake.command("dbt", "run", "--select", name, *models.target, *where).returncode
+
+    assert (exit_code("well"), exit_code("broken")) == (0, 1)
