@@ -29,18 +29,18 @@
     {%- if not described -%}
         {%- do described.update(_described(relation)) -%}
     {%- endif -%}
+    {%- set commits = _commits(name) -%}
     {%- do return({
         'instant': last,
-        'completed': completions(relation) | max,
+        'completed': commits.columns['state_transition_time'].values() | max,
         'pending': pending,
-        'made': described['Created Time'] ~ ' ' ~ _removed_for_good(name),
+        'made': described['Created Time'] ~ ' ' ~ _removed_for_good(relation, commits),
     }) -%}
 {%- endmacro %}
 
 {#- When a Hudi table's newest commits were completed. -#}
 {% macro completions(relation) -%}
-    {%- set commits = run_query("call show_commits(table => '" ~ hudi_name(relation) ~ "', limit => 100)") -%}
-    {%- do return(commits.columns['state_transition_time'].values() | list) -%}
+    {%- do return(_commits(hudi_name(relation)).columns['state_transition_time'].values() | list) -%}
 {%- endmacro %}
 
 {% macro _timeline(name) -%}
@@ -70,14 +70,25 @@
     {%- do return(run_query(files).columns[0].values()[0]) -%}
 {%- endmacro %}
 
-{#- What `lake purge` and `lake erase` have removed of a silver table: no tombstone tells of such rows. -#}
-{% macro _removed_for_good(name) -%}
-    {%- set found = run_query(
-        "call show_commit_extra_metadata(table => '" ~ name ~ "', limit => 50, metadata_key => 'lake.state')"
-    ) -%}
-    {%- for row in found if row['metadata_value'] -%}
-        {%- set state = fromjson(row['metadata_value']) -%}
-        {%- do return(local_md5(tojson([state.get('purged'), state.get('erased'), state.get('epoch')]))) -%}
+{% macro _commits(name) -%}
+    {%- do return(run_query("call show_commits(table => '" ~ name ~ "', limit => 100)")) -%}
+{%- endmacro %}
+
+{#-
+    What `lake purge` and `lake erase` have removed of a silver table: no tombstone tells of such rows. The newest commit
+    that says it counts: a compaction says nothing. Without an instant, Hudi looks at the last commit alone.
+-#}
+{% macro _removed_for_good(relation, commits) -%}
+    {%- set is_source = graph.sources.values() | selectattr('relation_name', 'equalto', relation) | list | length > 0 -%}
+    {%- for commit in commits if is_source -%}
+        {%- set found = run_query(
+            "call show_commit_extra_metadata(table => '" ~ hudi_name(relation) ~ "', instant_time => '" ~ commit['commit_time']
+            ~ "', metadata_key => 'lake.state')"
+        ) -%}
+        {%- for row in found if row['metadata_value'] -%}
+            {%- set state = fromjson(row['metadata_value']) -%}
+            {%- do return(local_md5(tojson([state.get('purged'), state.get('erased'), state.get('epoch')]))) -%}
+        {%- endfor -%}
     {%- endfor -%}
     {%- do return('') -%}
 {%- endmacro %}
