@@ -181,6 +181,7 @@ def test_rows_move_between_partitions_in_one_commit(options: dict[str, str], mak
     models = make_models(materialized="incremental", unique_key="id", partition_by=["day", "shop"], options=options)
     days, shops = ("date '2026-01-01'", "date '2026-01-02'", "null"), ("'a'", "'it''s / %41=b'", "''", "null")
     rows: dict[int, str] = {}
+    places: dict[int, str] = {}
     for number in range(3):
         for key in range(1, 16):
             chance = draw.random()
@@ -189,7 +190,9 @@ def test_rows_move_between_partitions_in_one_commit(options: dict[str, str], mak
             elif chance < 0.7:
                 # Also values of the ordering field that go back, or are missing.
                 at, value = draw.choice([1, 5, 9, "null"]), draw.randint(1, 3)
-                rows[key] = f"({key}, {at}, {value}, {draw.choice(days)}, {draw.choice(shops)})"
+                if draw.random() < 0.6:
+                    places[key] = f"{draw.choice(days)}, {draw.choice(shops)}"
+                rows[key] = f"({key}, {at}, {value}, {places.setdefault(key, 'null, null')})"
         sql = f"select * from values {', '.join(rows.values())} as rows (id, at, value, day, shop)"
         typed = f"select id, int(at) as at, value, date(day) as day, string(shop) as shop from ({sql})"
         models.write("model", typed)
