@@ -1,7 +1,7 @@
 {#-
     Makes a table what the model's select is. Readers have the old rows until they have the new ones: where columns and
     layout are as they were, Hudi replaces all rows in one commit; else another table is built beside, and takes the name
-    when it is whole. Where the build fails, the old table stays as it was.
+    when it is whole, as a first one does. Where the build fails, the old table stays as it was.
 -#}
 {% macro hudi_rebuild(target, existing, wanted, upstreams=none) -%}
     {%- if upstreams is not none -%}
@@ -14,27 +14,24 @@
             from {{ wanted }}
         {%- endcall -%}
         {%- do persist_docs(target, model) -%}
-    {%- elif existing is none -%}
-        {%- call statement('main') -%}
-            {{ hudi_create_sql(target, hudi_select(wanted)) }}
-        {%- endcall -%}
-        {%- do persist_docs(target, model) -%}
     {%- else -%}
-        {%- set built, before = hudi_beside(target, 'built'), hudi_beside(target, 'before') -%}
+        {%- set built, before = hudi_beside(target, 'built'), hudi_set_aside(target) -%}
         {%- do hudi_drop(built) -%}
         {%- do hudi_drop(before) -%}
         {%- call statement('main') -%}
             {{ hudi_create_sql(built, hudi_select(wanted)) }}
         {%- endcall -%}
         {%- do persist_docs(built, model) -%}
-        {%- if existing.is_view -%}
+        {%- if existing is not none and existing.is_view -%}
             {%- do adapter.drop_relation(existing) -%}
-        {%- else -%}
+        {%- elif existing is not none -%}
             {%- do adapter.rename_relation(existing.incorporate(type='table'), before) -%}
         {%- endif -%}
         {%- do adapter.rename_relation(built, target) -%}
-        {%- do hudi_drop(before) -%}
-        {%- do adapter.drop_relation(before) -%}    {#- dbt forgets it as well -#}
+        {%- if existing is not none -%}
+            {%- do hudi_drop(before) -%}
+            {%- do adapter.drop_relation(before) -%}    {#- dbt forgets it as well -#}
+        {%- endif -%}
     {%- endif -%}
     {%- if upstreams is not none -%}
         {%- do hudi_reset_state() -%}
