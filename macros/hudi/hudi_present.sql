@@ -10,7 +10,7 @@
         {%- do adapter.rename_relation(set_aside, relation.incorporate(type='table')) -%}
         {%- set existing = load_relation(relation) -%}
     {%- endif -%}
-    {%- for row in run_query('show tables in ' ~ relation.schema ~ " like '" ~ relation.identifier ~ "__*'")
+    {%- for row in run_query('show tables in ' ~ adapter.quote(relation.schema) ~ " like '" ~ relation.identifier ~ "__*'")
         if modules.re.fullmatch(relation.identifier ~ '__[a-z]+(_[0-9]+)?__[0-9a-f]{8}', row['tableName']) -%}
         {%- do hudi_drop(api.Relation.create(schema=relation.schema, identifier=row['tableName'], type='table')) -%}
     {%- endfor -%}

@@ -33,6 +33,14 @@ for line in sys.stdin:
     print("done" if done.success else f"failed {done.exception}", flush=True)
 """
 WRITING = ("requested", "inflight", "files written, not committed", "committed, not registered")
+# A kill takes a minute: one is in `make test`, some are in the slow tests, the others in the long ones.
+USUAL = {("incremental", "files written, not committed")}
+SLOW = {("incremental", "committed, not registered"), ("table", "files written, not committed"), ("beside", "inflight")}
+
+
+def marks_of(run: str, phase: str) -> list[pytest.MarkDecorator]:
+    """The marks of a kill in a phase of a run."""
+    return [] if (run, phase) in USUAL else [pytest.mark.slow if (run, phase) in SLOW else pytest.mark.long]
 
 
 class Killed:
@@ -106,8 +114,7 @@ class Killed:
 @pytest.mark.parametrize(
     ("materialized", "phase"),
     [
-        pytest.param(materialized, phase, marks=[] if (materialized, phase) == cheap else [pytest.mark.slow])
-        for cheap in [("incremental", "files written, not committed")]
+        pytest.param(materialized, phase, marks=marks_of(materialized, phase))
         for materialized in ("incremental", "table")
         for phase in WRITING
     ],
@@ -122,8 +129,7 @@ def test_a_killed_write_leaves_old_or_new_rows(
     killed.require_old_or_new(found, materialized, phase)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("phase", WRITING)
+@pytest.mark.parametrize("phase", [pytest.param(phase, marks=marks_of("beside", phase)) for phase in WRITING])
 def test_a_rebuild_beside_that_is_killed_leaves_the_old_table(phase: str, spark: SparkSession, tmp_path: Path) -> None:
     killed = Killed(spark, tmp_path)
     found = killed.kill("table", phase, more=", 1 as more", at="model__built__*")
