@@ -1,11 +1,14 @@
 {#-
-    What of a table's configuration cannot be changed in place, as a fingerprint: another one needs another table.
+    What of a table's configuration cannot be changed in place, as a fingerprint: another one needs another table. So do
+    comments of columns where no merge ever writes to the table (see `spark__persist_docs`).
 -#}
 {% macro hudi_layout() -%}
     {%- set partitions = config.get('partition_by') or [] -%}
-    {%- do return(local_md5(tojson([
-        hudi_options(), [partitions] if partitions is string else partitions, config.get('location_root')
-    ], sort_keys=true))) -%}
+    {%- set layout = [hudi_options(), [partitions] if partitions is string else partitions, config.get('location_root')] -%}
+    {%- if config.persist_column_docs() and model.config.materialized == 'table' -%}
+        {%- do layout.append(hudi_descriptions()) -%}
+    {%- endif -%}
+    {%- do return(local_md5(tojson(layout, sort_keys=true))) -%}
 {%- endmacro %}
 
 {#- In place of dbt-spark's, with the layout's fingerprint for a Hudi table. -#}

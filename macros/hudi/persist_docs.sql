@@ -30,16 +30,36 @@
     {%- endif -%}
     {%- if of_columns -%}
         {%- do validate_doc_columns(relation, model.columns, present.columns.keys() | list) -%}
-        {%- set descriptions = hudi_descriptions() -%}
+        {%- set descriptions, changed = hudi_descriptions(), [] -%}
         {%- for name, comment in present.columns.items() if name | lower not in partitions -%}
             {%- if descriptions.get(name | lower, comment) != comment -%}
-                {%- do run_query(
-                    'alter table ' ~ relation ~ ' change column ' ~ adapter.quote(name) ~ ' comment '
-                    ~ hudi_text(descriptions[name | lower])
-                ) -%}
+                {%- do changed.append(name) -%}
             {%- endif -%}
         {%- endfor -%}
+        {%- if changed and not _has_schema_of_its_name(relation) -%}
+            {%- do log(
+                relation ~ ': the comments of ' ~ changed | join(', ') ~ ' stay as they are until a merge has written to it: '
+                ~ 'Hudi changes none of a table that has another name than when it was built', info=true
+            ) -%}
+            {%- do changed.clear() -%}
+        {%- endif -%}
+        {%- for name in changed -%}
+            {%- do run_query(
+                'alter table ' ~ relation ~ ' change column ' ~ adapter.quote(name) ~ ' comment '
+                ~ hudi_text(descriptions[name | lower])
+            ) -%}
+        {%- endfor -%}
     {%- endif -%}
+{%- endmacro %}
+
+{#- Hudi takes two schemas of different names for incompatible ones; a table that took its name by a rename has the old one. -#}
+{% macro _has_schema_of_its_name(relation) -%}
+    {%- for row in run_query(
+        "call show_commit_extra_metadata(table => '" ~ hudi_name(relation) ~ "', limit => 1, metadata_key => 'schema')"
+    ) -%}
+        {%- do return(fromjson(row['metadata_value']).name == relation.identifier ~ '_record') -%}
+    {%- endfor -%}
+    {%- do return(false) -%}
 {%- endmacro %}
 
 {#- In place of dbt-spark's, which leaves a backslash to be read as the beginning of something else. -#}
