@@ -33,9 +33,9 @@ for line in sys.stdin:
     print("done" if done.success else f"failed {done.exception}", flush=True)
 """
 WRITING = ("requested", "inflight", "files written, not committed", "committed, not registered")
-# A kill takes a minute: one is in `make test`, some are in the slow tests, the others in the long ones.
+# A kill takes a minute: one is in `make test`, three are in the slow tests, the others in the long ones.
 USUAL = {("incremental", "files written, not committed")}
-SLOW = {("incremental", "committed, not registered"), ("table", "files written, not committed"), ("beside", "inflight")}
+SLOW = {("incremental", "committed, not registered"), ("table", "files written, not committed")}
 
 
 def marks_of(run: str, phase: str) -> list[pytest.MarkDecorator]:

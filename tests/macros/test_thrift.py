@@ -29,17 +29,19 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield started
 
 
-@pytest.mark.parametrize("materialized", ["table", "incremental"])
+@pytest.mark.parametrize("materialized", [pytest.param("table", marks=pytest.mark.long), "incremental"])
 def test_a_table_is_what_the_model_says_after_each_run(
     materialized: str, make_models: materializations.MakeModels
 ) -> None:
     materializations.test_a_table_is_what_the_model_says_after_each_run(materialized, "cow", make_models)
 
 
+@pytest.mark.long
 def test_a_failed_rebuild_leaves_the_rows_as_they_were(make_models: materializations.MakeModels) -> None:
     materializations.test_a_failed_rebuild_leaves_the_rows_as_they_were(make_models)
 
 
+@pytest.mark.long
 def test_a_view_becomes_a_table_and_a_table_of_another_format_too(make_models: materializations.MakeModels) -> None:
     materializations.test_a_view_becomes_a_table_and_a_table_of_another_format_too(make_models)
 
