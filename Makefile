@@ -36,7 +36,7 @@ test-real: setup  ## The tests against real servers, whose packages dev/servers.
 	@bash dev/servers.sh
 	pytest -m real
 
-test-slow: setup  ## Histories, transactions, erasure; landing killed in every phase and at random moments, full disks
+test-slow: setup  ## Histories, transactions, erasure; landing and dbt killed, full disks
 	pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not long"
 
 test-long: setup  ## Many random histories and crashes: an hour or more; prints cases an hour

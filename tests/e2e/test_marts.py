@@ -31,7 +31,7 @@ from ingest.datasets.tickit_history import HISTORY_FROM_US, SNAPSHOT_AT_US
 
 pytestmark = pytest.mark.spark
 SCALE = 0.002
-ROUNDS = 3
+ROUNDS = 2
 SEEDS = [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 13))]
 # Facts change most; a change of what they refer to reaches many of them.
 WEIGHTS = {"sale": 8, "listing": 5, "user": 3, "event": 3, "venue": 1, "category": 1, "date": 1}

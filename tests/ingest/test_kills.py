@@ -16,6 +16,7 @@ from ingest.history import SUFFIX
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("table_type", ["mor"])
 def test_a_kill_in_any_phase_leaves_nothing_half_done(table_type: str, spark: SparkSession, tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield started
 
 
-@pytest.mark.parametrize("materialized", [pytest.param("table", marks=pytest.mark.long), "incremental"])
+@pytest.mark.long
+@pytest.mark.parametrize("materialized", ["table", "incremental"])
 def test_a_table_is_what_the_model_says_after_each_run(
     materialized: str, make_models: materializations.MakeModels
 ) -> None:
@@ -46,6 +47,7 @@ def test_a_view_becomes_a_table_and_a_table_of_another_format_too(make_models: m
     materializations.test_a_view_becomes_a_table_and_a_table_of_another_format_too(make_models)
 
 
+@pytest.mark.long
 def test_versions_begin_and_end_with_each_run(spark: SparkSession, make_project: MakeProject, server: Server) -> None:
     snapshots.test_versions_begin_and_end_with_each_run("check", spark, make_project, server)
 
