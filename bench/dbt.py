@@ -79,7 +79,7 @@ def _measure(spark: SparkSession, project: Project, home: Path, changes: int, ro
         shutil.copytree(path, copy / path.name) if path.is_dir() else shutil.copy(path, copy)
     os.chdir(copy)
     for _ in range(2):
-        built, whole = _timed(["build", "--full-refresh"])
+        _, whole = _timed(["build", "--full-refresh"])
     out.print(f"dbt build: {whole:.1f} s in its threads")
     state = home / "state"
     state.mkdir()

@@ -19,7 +19,7 @@
         {%- do return({'whole': 'it reads other tables', 'changed': []}) -%}
     {%- endif -%}
     {%- set entries = affected_by() -%}
-    {%- set changed = [] -%}
+    {%- set changed, built = [], [] -%}
     {%- for relation, version in now.tables.items() if version != before.tables[relation] -%}
         {%- set since, meanwhile = before.tables[relation], [] -%}
         {%- set own = entries | selectattr('relation', 'equalto', relation) | list -%}
@@ -31,8 +31,8 @@
             {%- if not _is_retained(relation, since) -%}
                 {%- do return({'whole': relation ~ ' as it was at ' ~ since.completed ~ ' is cleaned away', 'changed': []}) -%}
             {%- endif -%}
-            {%- set built = completions(target) | max -%}
-            {%- do meanwhile.extend(completions(relation) | select('gt', since.completed) | select('le', built)) -%}
+            {%- do built.append(completions(target) | max) if not built -%}
+            {%- do meanwhile.extend(completions(relation) | select('gt', since.completed) | select('le', built[0])) -%}
             {%- if meanwhile | length > 5 -%}
                 {%- do return({
                     'whole': relation ~ ' had ' ~ meanwhile | length ~ ' commits while the last run read it', 'changed': []

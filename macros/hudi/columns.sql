@@ -24,13 +24,16 @@
     {%- do return(equal | join(' and ')) -%}
 {%- endmacro %}
 
+{% macro hudi_partitions() -%}
+    {%- set partitions = config.get('partition_by') or [] -%}
+    {%- do return([partitions] if partitions is string else partitions) -%}
+{%- endmacro %}
+
 {#- The columns of the model's partitions that its key does not have: a row can move from one to another. -#}
 {% macro hudi_partitions_beyond_key(key) -%}
-    {%- set partitions = config.get('partition_by') or [] -%}
-    {%- set partitions = [partitions] if partitions is string else partitions -%}
     {%- set key_in_lower_case = key | map('lower') | list -%}
     {%- set beyond = [] -%}
-    {%- for column in partitions if column | lower not in key_in_lower_case -%}
+    {%- for column in hudi_partitions() if column | lower not in key_in_lower_case -%}
         {%- do beyond.append(column) -%}
     {%- endfor -%}
     {%- do return(beyond) -%}

@@ -3,8 +3,7 @@
     comments of columns where no merge ever writes to the table (see `spark__persist_docs`).
 -#}
 {% macro hudi_layout() -%}
-    {%- set partitions = config.get('partition_by') or [] -%}
-    {%- set layout = [hudi_options(), [partitions] if partitions is string else partitions, config.get('location_root')] -%}
+    {%- set layout = [hudi_options(), hudi_partitions(), config.get('location_root')] -%}
     {%- if config.persist_column_docs() and model.config.materialized == 'table' -%}
         {%- do layout.append(hudi_descriptions()) -%}
     {%- endif -%}

@@ -2,12 +2,11 @@
 {% macro hudi_require_columns(columns, model_name) -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- set known = names | map('lower') | list -%}
-    {%- set partitions = config.get('partition_by') or [] -%}
     {%- set options = config.get('options') or {} -%}
     {%- set ordering = options.get('orderingFields') or options.get('preCombineField') -%}
     {%- set named = [
         ('unique_key', key_columns(config.get('unique_key'), model_name)),
-        ('partition_by', [partitions] if partitions is string else partitions),
+        ('partition_by', hudi_partitions()),
         ('orderingFields', [ordering] if ordering else []),
     ] -%}
     {%- for setting, wanted in named -%}

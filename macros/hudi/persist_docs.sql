@@ -15,7 +15,7 @@
         {%- do return('') -%}
     {%- endif -%}
     {%- set present, kept = {'columns': {}, 'comment': ''}, {'part': 'columns'} -%}
-    {%- set partitions = hudi_partitions_beyond_key([]) | map('lower') | list -%}
+    {%- set partitions = hudi_partitions() | map('lower') | list -%}
     {%- for row in run_query('describe table extended ' ~ relation) -%}
         {%- if not row[0] or row[0].startswith('# ') -%}
             {%- do kept.update({'part': row[0] or kept.part}) -%}

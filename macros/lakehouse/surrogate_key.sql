@@ -20,29 +20,27 @@
                 ~ "int, bigint, date, timestamp, or decimal with a scale of at most 6"
             ) }}
         {%- endif -%}
-        {%- set text = adapter.dispatch('_key_text')(adapter.quote(column), type) -%}
+        {%- set text = _key_text(adapter.quote(column), type) -%}
         {%- set length = 'cast(length(' ~ text ~ ') as ' ~ type_string() ~ ')' -%}
         {%- do written.append("coalesce(" ~ length ~ " || ':' || " ~ text ~ ", '-')") -%}
     {%- endfor -%}
     {{ hash(written | join(' || ')) }}
 {%- endmacro %}
 
-{% macro spark___key_text(column, type) -%}
+{% macro _key_text(column, type) -%}
     {%- if type == 'timestamp' -%}
-        date_format({{ column }}, 'yyyy-MM-dd HH:mm:ss.SSSSSS')
+        {{ adapter.dispatch('_key_text_of_timestamp')(column) }}
     {%- elif type.startswith('decimal') or type == 'date' -%}
-        cast(cast({{ column }} as {{ type }}) as string)
+        cast(cast({{ column }} as {{ type }}) as {{ type_string() }})
     {%- else -%}
-        cast({{ column }} as string)
+        cast({{ column }} as {{ type_string() }})
     {%- endif -%}
 {%- endmacro %}
 
-{% macro athena___key_text(column, type) -%}
-    {%- if type == 'timestamp' -%}
-        cast(cast({{ column }} as timestamp(6)) as varchar)
-    {%- elif type.startswith('decimal') or type == 'date' -%}
-        cast(cast({{ column }} as {{ type }}) as varchar)
-    {%- else -%}
-        cast({{ column }} as varchar)
-    {%- endif -%}
+{% macro spark___key_text_of_timestamp(column) -%}
+    date_format({{ column }}, 'yyyy-MM-dd HH:mm:ss.SSSSSS')
+{%- endmacro %}
+
+{% macro athena___key_text_of_timestamp(column) -%}
+    cast(cast({{ column }} as timestamp(6)) as varchar)
 {%- endmacro %}
