@@ -28,6 +28,7 @@ TORTURE = "tests/ingest/test_torture.py"
 TRANSACTIONS = "tests/ingest/test_transactions.py"
 SECURITY = "tests/ingest/test_security.py"
 EXAMPLES = "tests/ingest/test_examples.py"
+FLAT = "tests/ingest/test_flat.py"
 LATER_BATCHES = f"{ORDER}::test_late_and_repeated_events_of_later_batches_are_told_apart_and_counted"
 MENDED = f"{MODEL}::test_a_delivery_that_once_differed"
 
@@ -288,6 +289,48 @@ MUTATIONS = (
         "ingest/decode/debezium.py",
         "    return has_keys & _ends_at_first_brace(text) & ~_has_placeholder(text, table)\n",
         "    return _ends_at_first_brace(text) & ~_has_placeholder(text, table)\n",
+        (EXAMPLES,),
+    ),
+    Mutation(
+        "a text that is cut need not be whole",
+        "ingest/decode/flat.py",
+        """is_whole = F.concat(*again, F.lit("}")) == F.col("value")""",
+        "is_whole = F.lit(True)",
+        (FLAT,),
+    ),
+    Mutation(
+        "a text that is cut may hold what needs a parser",
+        "ingest/decode/flat.py",
+        "            is_clean &= ~F.concat_ws",
+        "            is_clean |= ~F.concat_ws",
+        (FLAT,),
+    ),
+    Mutation(
+        "quotes within a cut text are taken as they come",
+        "ingest/decode/flat.py",
+        """rlike(f"^{member.kind}$")""",
+        """rlike(".")""",
+        (FLAT,),
+    ),
+    Mutation(
+        "whole numbers of a cut text are taken as they come",
+        "ingest/decode/flat.py",
+        """return text.cast("bigint").cast("string")""",
+        "return text",
+        (FLAT,),
+    ),
+    Mutation(
+        "fractions of a cut text are taken as they come",
+        "ingest/decode/flat.py",
+        """F.when(F.abs(number) < float("inf"), number.cast("string"))""",
+        "text",
+        (FLAT,),
+    ),
+    Mutation(
+        "placeholders of later events are taken for values",
+        "ingest/decode/debezium.py",
+        "return is_written_so & ~_has_placeholder(text, table)",
+        "return is_written_so",
         (EXAMPLES,),
     ),
     Mutation(

@@ -305,7 +305,7 @@ class PendingRecords:
             return Read((), self)
         records = kafka.read(self.spark, table, self.ranges).withColumn("_file", F.col("topic"))
         registry = Registry.of(table.connection.registry) if table.connection.registry else None
-        parts = record_parts(records, table, registry, thorough=thorough, by_examples=by_examples)
+        parts = record_parts(records, table, registry, thorough=thorough, by_examples=by_examples, events=self.waiting)
         return Read(tuple(parts), self)
 
     def without_broken(self, table: Table) -> Read | None:

@@ -29,6 +29,7 @@ from ingest.decode.columns import (
     MetadataColumn,
     metadata_columns,
 )
+from ingest.decode.flat import IS_CUT, FlatForm, value_column
 from ingest.decode.types import BITS, Converted, Field, converted
 from ingest.plan import EventField, Reading, Version
 from ingest.session import java_class
@@ -56,7 +57,9 @@ class Part:
     decode: Callable[[Table, Reading], DataFrame]
 
 
-def json_part(lines: DataFrame, table: Table, *, thorough: bool = False, by_examples: bool = False) -> Part:
+def json_part(
+    lines: DataFrame, table: Table, *, thorough: bool = False, by_examples: bool = False, events: int = 0
+) -> Part:
     """Events that are JSON texts: envelopes and unwrapped events, each with or without Kafka Connect's {"schema",
     "payload"} around it.
 
@@ -74,8 +77,10 @@ def json_part(lines: DataFrame, table: Table, *, thorough: bool = False, by_exam
         Look for every difference, also for those that the policy passes over.
     by_examples:
         Trust the first events: an event of another form is `MISREAD` then, and the part has to be made without this.
+    events:
+        About how many there are. Of many that are alike the texts are cut, where they can be (`ingest.decode.flat`).
     """
-    seen = _Seen.in_examples(lines, table) if by_examples and not table.is_masked else None
+    seen = _Seen.in_examples(lines, table, events) if by_examples and not table.is_masked else None
     seen = seen or _Seen.in_texts(lines, table, thorough=thorough)
     fields = _unknown_fields(lines, table) if seen.unknown else ()
     return Part(Version(fields, whole=False, lacks=seen.lacks), partial(_decode_json, lines, seen))
@@ -121,6 +126,9 @@ def _decode_json(lines: DataFrame, seen: _Seen, table: Table, reading: Reading) 
 _NOTHING = ("", "null")
 # So many events are taken for examples of a batch.
 _EXAMPLES = 20
+# From so many events on, cutting their texts saves more than its expressions take to plan: 12 µs an event, and half a
+# second, on two cores (docs/performance.md).
+_MANY = 50_000
 # More forms of events than this in a batch are not told apart one by one.
 _MOST_FORMS = 1000
 
@@ -133,7 +141,8 @@ class _Seen:
     `control`: heartbeats, transaction markers, schema changes; `unknown`: keys of rows that are no columns;
     `partial`: columns whose key some row lacks; `lacks`: those of them that a create, update or read lacks;
     `keys`: all keys of unwrapped events, where they were counted; `alike`: the lists of keys of which each event must
-    have one, where the rest was seen in examples; `written`: how these write the values of some keys.
+    have one, where the rest was seen in examples; `written`: how these write the values of some keys; `flat`: how they
+    are written altogether, where that is simple enough to be cut.
     """
 
     wrapped: bool
@@ -148,10 +157,11 @@ class _Seen:
     keys: frozenset[str] | None = None
     alike: tuple[tuple[str, ...], ...] = ()
     written: Mapping[str, T.DataType] = field(default_factory=dict)
+    flat: FlatForm | None = None
 
     @classmethod
-    def in_examples(cls, lines: DataFrame, table: Table) -> _Seen | None:
-        """What the first events say of all of them; None where they are not flat, unwrapped and complete."""
+    def in_examples(cls, lines: DataFrame, table: Table, number: int) -> _Seen | None:
+        """What the first events say of that many; None where they are not flat, unwrapped and complete."""
         found = [text or "" for (text,) in lines.select("value").limit(_EXAMPLES).collect()]
         texts = [text for text in found if text.strip() not in _NOTHING]
         try:
@@ -185,6 +195,7 @@ class _Seen:
             keys=frozenset(key for form in forms for key in form),
             alike=forms,
             written=_written(events),
+            flat=FlatForm.of(texts) if number >= _MANY else None,
         )
 
     @classmethod
@@ -329,12 +340,13 @@ def _is_envelope(json: Expression) -> Expression:
     )
 
 
-def _parsed(bodies: DataFrame, struct: list[T.StructField]) -> DataFrame:
-    """Adds `_event`, the text as a struct, with what could not be read as `_corrupt`."""
-    schema = T.StructType([*struct, T.StructField("_corrupt", T.StringType())])
+def _parsed(bodies: DataFrame, struct: T.StructType) -> DataFrame:
+    """Adds `_event`, the text as a struct, with what could not be read as `_corrupt`; null where the text was cut."""
+    schema = T.StructType([*struct.fields, T.StructField("_corrupt", T.StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
-    kept = [name for name in ("value", UNLIKE, *ORIGIN, "_json") if name in bodies.columns]
-    return bodies.select(*kept, F.from_json("_json", schema, options).alias("_event"))
+    others = [F.col(f"`{name}`") for name in bodies.columns]
+    text = F.when(~F.col(IS_CUT), F.col("_json")) if IS_CUT in bodies.columns else F.col("_json")
+    return bodies.select(*others, F.from_json(text, schema, options).alias("_event"))
 
 
 def _decode_unwrapped(bodies: DataFrame, table: Table, seen: _Seen, reading: Reading) -> DataFrame:
@@ -343,13 +355,20 @@ def _decode_unwrapped(bodies: DataFrame, table: Table, seen: _Seen, reading: Rea
     written = _written_types(table, seen)
     names = [*columns, *(name for column in metadata for name in column.names), "__deleted"]
     known = [name for name in names if seen.keys is None or name in seen.keys]
-    parsed = _parsed(bodies, _struct_of(known, written).fields)
+    struct = _struct_of(known, written)
+    if seen.flat:
+        bodies = seen.flat.cut(bodies, {item.name: item.dataType for item in struct})
+    parsed = _parsed(bodies, struct)
+
+    def member(name: str) -> Expression:
+        by_parser = F.col(f"_event.`{name}`")
+        return F.when(F.col(IS_CUT), F.col(f"`{value_column(name)}`")).otherwise(by_parser) if seen.flat else by_parser
 
     def value(*names: str) -> Field:
         found = [name for name in names if name in known]
         if not found:
             return Field(F.lit(None).cast("string"), T.StringType(), nested=seen.nested)
-        values, types = [F.col(f"_event.`{name}`") for name in found], {written.get(name) for name in found}
+        values, types = [member(name) for name in found], {written.get(name) for name in found}
         if len(found) == 1:
             return Field(values[0], written.get(found[0], T.StringType()), nested=seen.nested)
         only = types.pop() if len(types) == 1 else None
@@ -375,7 +394,7 @@ def _decode_enveloped(bodies: DataFrame, table: Table, seen: _Seen, reading: Rea
         T.StructField("op", T.StringType()),
     ]  # fmt: skip
     op = F.col("_event.op")
-    parsed = _parsed(bodies, envelope).withColumn(
+    parsed = _parsed(bodies, T.StructType(envelope)).withColumn(
         "_row", F.when(op == "d", F.col("_event.before")).otherwise(F.col("_event.after"))
     )
     fields = {name: Field(F.col(f"_row.`{name}`"), T.StringType()) for name in columns}
@@ -466,7 +485,10 @@ def _is_alike(text: Expression, seen: _Seen, table: Table) -> Expression:
     """Whether a text is what the examples are: a flat object, with the keys of one of them, and every value there."""
     forms = [F.array(*map(F.lit, form)) for form in seen.alike]
     has_keys = F.coalesce(F.json_object_keys(text).isin(*forms), F.lit(False))
-    return has_keys & _ends_at_first_brace(text) & ~_has_placeholder(text, table)
+    is_written_so = has_keys & _ends_at_first_brace(text)
+    if seen.flat:
+        is_written_so = F.col(IS_CUT) | is_written_so
+    return is_written_so & ~_has_placeholder(text, table)
 
 
 def _lacking(name: str) -> str:

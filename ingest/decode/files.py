@@ -20,6 +20,8 @@ from ingest.session import first_line, java_class
 from ingest.sources.files import EventFile
 
 _SYNC_BYTES = 16
+# Bytes of an unwrapped event in a text, where how many there are must be guessed.
+_USUAL_TEXT = 400
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,8 @@ def read_files(
     if text:
         lines = spark.read.text(_literal(text))
         own = lines.select("value", *_origin())
-        parts.append(json_part(own, table, thorough=thorough, by_examples=by_examples))
+        events = sum(file.size for file in text) // _USUAL_TEXT
+        parts.append(json_part(own, table, thorough=thorough, by_examples=by_examples, events=events))
     for schema, group in by_schema.items():
         records = spark.read.format("avro").option("avroSchema", schema).load(_literal(group))
         event = F.struct(*(F.col(f"`{name}`") for name in records.columns)).alias("event")
@@ -168,7 +171,7 @@ def _origin() -> list[Expression]:
 
     `_order` grows within a file: Spark numbers the rows of a scan by task, and gives a file's splits to tasks in order.
     """
-    name = F.col("_metadata.file_path")
+    name = F.col("_metadata.file_name")
     # <topic>+<partition>+<first offset>.<ending>, cut at its marks: a pattern costs as much as reading the line does.
     partition = F.substring_index(F.substring_index(name, "+", -2), "+", 1).cast("int")
     last = F.substring_index(name, "+", -1)
@@ -179,5 +182,5 @@ def _origin() -> list[Expression]:
         F.when(is_sinks, partition).otherwise(0).alias("_partition"),
         F.when(is_sinks, offset).otherwise(modified).alias("_start_offset"),
         F.monotonically_increasing_id().alias("_order"),
-        name.alias("_file"),
+        F.col("_metadata.file_path").alias("_file"),
     ]

@@ -49,6 +49,7 @@ def record_parts(
     *,
     thorough: bool = False,
     by_examples: bool = False,
+    events: int = 0,
 ) -> list[Part]:
     """The parts of some records: one for each schema, one for JSON, one for what holds no change.
 
@@ -61,7 +62,7 @@ def record_parts(
         are not looked at); and `_file` string where they come from files. A null value is a tombstone, and ignored.
     registry:
         Of the table's connection; None where it has none.
-    thorough, by_examples:
+    thorough, by_examples, events:
         See `ingest.decode.debezium.json_part`.
 
     Raises
@@ -77,7 +78,7 @@ def record_parts(
         F.lit(0).cast("bigint").alias("_order"),
         file.alias("_file"),
     )
-    return _parts(values, table, registry, thorough=thorough, by_examples=by_examples)
+    return _parts(values, table, registry, thorough=thorough, by_examples=by_examples, events=events)
 
 
 def parts_again(events: DataFrame, table: Table, registry: Registry | None) -> list[Part]:
@@ -101,10 +102,11 @@ def _parts(
     *,
     thorough: bool = False,
     by_examples: bool = False,
+    events: int = 0,
 ) -> list[Part]:
     kind, place = _kind(table, registry), (values.sparkSession.sparkContext.applicationId, table.relation)
     known = _last_forms.pop(place, None)
-    if by_examples and not table.is_masked and (alike := _part_alike(values, table, registry, kind, known)):
+    if by_examples and not table.is_masked and (alike := _part_alike(values, table, registry, kind, known, events)):
         part, form = alike
         if form != _JSON:
             _last_forms[place] = form
@@ -140,7 +142,7 @@ def _parts(
     if _JSON in kinds:
         own = values if len(kinds) == 1 else values.where(kind == _JSON)
         lines = own.select(F.col("value").cast("string").alias("value"), *ORIGIN)
-        parts.append(json_part(lines, table, thorough=thorough, by_examples=by_examples))
+        parts.append(json_part(lines, table, thorough=thorough, by_examples=by_examples, events=events))
     aside = [name for name in kinds if name == _TOMBSTONE or name.startswith(_BAD) or name.removeprefix(_ID) in told]
     if aside:
         parts.append(_part_aside(values.withColumn("_kind", kind).where(F.col("_kind").isin(aside)), told))
@@ -148,7 +150,7 @@ def _parts(
 
 
 def _part_alike(
-    values: DataFrame, table: Table, registry: Registry | None, kind: Expression, known: str | None
+    values: DataFrame, table: Table, registry: Registry | None, kind: Expression, known: str | None, events: int
 ) -> tuple[Part, str] | None:
     """All records as one part, of the form that is known or that the first of them have, and that form.
 
@@ -162,7 +164,7 @@ def _part_alike(
     unlike = ~kind.isin(only, _TOMBSTONE)
     if only == _JSON:
         lines = values.select(F.col("value").cast("string").alias("value"), unlike.alias(UNLIKE), *ORIGIN)
-        return json_part(lines, table, by_examples=True), only
+        return json_part(lines, table, by_examples=True, events=events), only
     if only == _BARE:
         schema, path = _declared_schema(values, table)
         return _avro_part(values, F.col("value"), schema, path, unlike), only

@@ -13,7 +13,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from ingest.declaration import Table
+from ingest.decode.columns import UNAVAILABLE_VALUE
 from ingest.decode.debezium import MISREAD, json_part
+from ingest.decode.flat import FlatForm
 from ingest.plan import Reading
 
 pytestmark = pytest.mark.spark
@@ -56,7 +58,7 @@ COMMON = {
     "at": st.integers(-9, 2**62),
     "flag": st.booleans(),
     "price": st.floats(-99, 99),
-    "note": st.text(max_size=5),
+    "note": st.one_of(st.text(max_size=5), st.text(max_size=5), st.just(UNAVAILABLE_VALUE)),
     "data": st.just("AAEC"),
 }
 ALIKE = st.fixed_dictionaries({name: st.one_of(values, st.none()) for name, values in COMMON.items()})
@@ -72,8 +74,8 @@ def lines_of(spark: SparkSession, texts: list[str]) -> DataFrame:
     return spark.createDataFrame(rows, named).coalesce(1)
 
 
-def decoded(lines: DataFrame, table: Table, *, by_examples: bool) -> list[Row]:
-    part = json_part(lines, table, by_examples=by_examples)
+def decoded(lines: DataFrame, table: Table, *, by_examples: bool, events: int = 0) -> list[Row]:
+    part = json_part(lines, table, by_examples=by_examples, events=events)
     return part.decode(table, Reading()).withColumn("_place", F.col("_order")).orderBy("_place").collect()
 
 
@@ -82,6 +84,7 @@ def is_usual(text: str) -> bool:
     event = json.loads(text)
     return (
         "}" not in text[:-1]
+        and UNAVAILABLE_VALUE not in text
         and [name for name in event if name in COLUMNS] == list(COLUMNS)
         and all(
             event[name] is None or (type(event[name]) is int and -(2**63) <= event[name] < 2**63)
@@ -91,21 +94,29 @@ def is_usual(text: str) -> bool:
     )
 
 
+@pytest.mark.parametrize(("separators", "events"), [((", ", ": "), 0), ((",", ":"), 10**6)], ids=["parsed", "cut"])
 @seed(20_261_121)
 # Nothing is made smaller: each try is a Spark job, and what differs is named.
 @settings(max_examples=8, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(rows=st.lists(ROWS, min_size=40, max_size=60), left_out=st.sets(st.integers(0, 40)))
 def test_reading_by_examples_is_exact_or_says_that_it_is_not(
-    rows: list[dict[str, Any]], left_out: set[int], make_project: MakeProject, spark: SparkSession
+    rows: list[dict[str, Any]],
+    left_out: set[int],
+    separators: tuple[str, str],
+    events: int,
+    make_project: MakeProject,
+    spark: SparkSession,
 ) -> None:
     table = make_project({"tables": [table_of("item", COLUMNS, ["id"])]}).source().tables[0]
-    events = [pg("u", 10, **USUAL.copy()) for _ in range(20)]
+    changes = [pg("u", 10, **USUAL.copy()) for _ in range(20)]
     for number, row in enumerate(rows):
         whole = {name: row[name] for name in COLUMNS if number not in left_out or name != "note"}
-        events.append(pg("u", 20 + number, commit=20, **whole))
-    texts = [*(json.dumps(event) for event in events), "null", ""]
+        changes.append(pg("u", 20 + number, commit=20, **whole))
+    texts = [*(json.dumps(change, separators=separators) for change in changes), "null", ""]
+    assert (FlatForm.of(texts[:20]) is None) == (separators == (", ", ": "))
     lines = lines_of(spark, texts)
-    quick, exact = (decoded(lines, table, by_examples=by_examples) for by_examples in (True, False))
+    quick = decoded(lines, table, by_examples=True, events=events)
+    exact = decoded(lines, table, by_examples=False)
     assert len(quick) == len(exact) == len(texts)
     misread = {number for number, row in enumerate(quick) if row["_problem"] == MISREAD}
     odd = {number for number, text in enumerate(texts[:-2]) if not is_usual(text)}
