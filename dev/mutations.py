@@ -287,8 +287,8 @@ MUTATIONS = (
     Mutation(
         "events of other keys are taken for the examples'",
         "ingest/decode/debezium.py",
-        "    return has_keys & _ends_at_first_brace(text) & ~_has_placeholder(text, table)\n",
-        "    return _ends_at_first_brace(text) & ~_has_placeholder(text, table)\n",
+        "is_written_so = has_keys & _ends_at_first_brace(text)",
+        "is_written_so = _ends_at_first_brace(text)",
         (EXAMPLES,),
     ),
     Mutation(
