@@ -344,9 +344,8 @@ def _parsed(bodies: DataFrame, struct: T.StructType) -> DataFrame:
     """Adds `_event`, the text as a struct, with what could not be read as `_corrupt`; null where the text was cut."""
     schema = T.StructType([*struct.fields, T.StructField("_corrupt", T.StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
-    others = [F.col(f"`{name}`") for name in bodies.columns]
     text = F.when(~F.col(IS_CUT), F.col("_json")) if IS_CUT in bodies.columns else F.col("_json")
-    return bodies.select(*others, F.from_json(text, schema, options).alias("_event"))
+    return bodies.withColumn("_event", F.from_json(text, schema, options))
 
 
 def _decode_unwrapped(bodies: DataFrame, table: Table, seen: _Seen, reading: Reading) -> DataFrame:

@@ -21,15 +21,17 @@ from pyspark.sql import types as T
 
 # Whether a text was cut; the values of its members stand in their `value_column` then.
 IS_CUT = "_is_cut"
+# The characters that a string must not hold as they are, as a class of a pattern.
+_ESCAPED = r'"\\\x00-\x1f'
 # How the values of a member are written, nulls aside.
-_TEXT = r'"[^"\\\x00-\x1f]*"'
-_QUOTING_TEXT = r'"(?:[^"\\\x00-\x1f]|\\")*"'
+_TEXT = rf'"[^{_ESCAPED}]*"'
+_QUOTING_TEXT = rf'"(?:[^{_ESCAPED}]|\\")*"'
 _WHOLE = r"-?\d+"
 _FRACTION = r"-?\d+\.\d+(?:E-?\d+)?"
 _BOOLEAN = r"true|false"
 _KINDS = (_TEXT, _QUOTING_TEXT, _WHOLE, _FRACTION, _BOOLEAN)
 _NULL = "null"
-_MEMBER = re.compile(r'[{,]"([^"\\,\x00-\x1f]+)":')
+_MEMBER = re.compile(rf'[{{,]"([^,{_ESCAPED}]+)":')
 
 
 @dataclass(frozen=True)
@@ -85,8 +87,8 @@ class FlatForm:
             Its value; undefined where the text is not of this form.
         """
         others = [F.col(f"`{name}`") for name in lines.columns]
-        starts = accumulate((member.commas + 1 for member in self.members), initial=0)
-        texts = [self._text(number, start) for number, start in zip(range(len(self.members)), starts, strict=False)]
+        ends = accumulate(member.commas + 1 for member in self.members)
+        texts = [self._text(number, end).alias(f"_text_{number}") for number, end in enumerate(ends)]
         values = [
             _value(F.col(f"_text_{number}"), member, types[member.name]).alias(value_column(member.name))
             for number, member in enumerate(self.members)
@@ -94,18 +96,22 @@ class FlatForm:
         ]
         return (
             lines.select(*others, F.split("value", ",").alias("_pieces"))
-            .select(*others, *(text.alias(f"_text_{number}") for number, text in enumerate(texts)))
+            .select(*others, *texts)
             .select(*others, self._is_whole().alias(IS_CUT), *values)
         )
 
-    def _text(self, number: int, start: int) -> Expression:
-        """The text of a member's value without its quotes, null for null, if the pieces are of this form."""
+    def _text(self, number: int, end: int) -> Expression:
+        """The text of a member's value without its quotes, null for null, if the pieces are of this form.
+
+        `end`: how many pieces there are up to its last one.
+        """
         member = self.members[number]
         before = ("" if number else "{") + _key(member)
         behind = "" if number < len(self.members) - 1 else "}"
-        pieces = [F.get("_pieces", F.lit(start + place)) for place in range(member.commas + 1)]
-        joined = [part for piece in pieces for part in (F.lit(","), piece)][1:]
-        piece = F.concat(*joined) if member.commas else pieces[0]
+        if member.commas:
+            piece = F.array_join(F.slice("_pieces", end - member.commas, member.commas + 1), ",")
+        else:
+            piece = F.get("_pieces", F.lit(end - 1))
         quote = '"' if _is_text(member) else ""
         return F.when(piece != f"{before}{_NULL}{behind}", _between(piece, before + quote, quote + behind))
 
@@ -125,7 +131,7 @@ class FlatForm:
             ]
         is_whole = F.concat(*again, F.lit("}")) == F.col("value")
         if strings:
-            is_clean &= ~F.concat_ws("", *strings).rlike(r'["\\\x00-\x1f]')
+            is_clean &= ~F.concat_ws("", *strings).rlike(f"[{_ESCAPED}]")
         return F.coalesce(is_whole & is_clean, F.lit(False))
 
 
