@@ -41,9 +41,10 @@ KEEPS_CUTS = {
 # After so many commits a merge-on-read table is compacted: what its readers merge stays bounded.
 _COMMITS_A_COMPACTION = 10
 _making_schemas = threading.Lock()
-# One bucket holds about this many of a new table's rows: small enough to be written again in well under a second
-# (172,456 rows of TICKIT's sale: docs/performance.md), large enough that a commit touches few files.
-_ROWS_A_BUCKET = 100_000
+# A small table's bucket has about so many rows, so that several tasks read and write it; a large one's the more, as
+# a commit of random rows writes a file into each bucket, however few they are (docs/performance.md).
+_ROWS_A_BUCKET, _ROWS_A_LARGE_BUCKET = 100_000, 1_000_000
+_BUCKETS_OF_A_SMALL_TABLE = 4
 
 
 @dataclass(frozen=True)
@@ -413,7 +414,8 @@ class SilverTable:
         """The number of buckets for a new table: as declared, or by the rows that wait to be landed."""
         if self.table.options.partition_by:
             return None
-        return self.table.options.buckets or max(1, round(rows / _ROWS_A_BUCKET))
+        small = min(round(rows / _ROWS_A_BUCKET), _BUCKETS_OF_A_SMALL_TABLE)
+        return self.table.options.buckets or max(1, small, round(rows / _ROWS_A_LARGE_BUCKET))
 
     def write_options(self, state: State, operation: str) -> dict[str, str]:
         """Hudi's options to write to the table, with the state for the commit."""

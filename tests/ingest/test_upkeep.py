@@ -163,6 +163,17 @@ def test_a_table_is_compacted_beside_its_batches(make_project: MakeProject, spar
     assert project.state(spark, "note").totals == Counts(read=15, applied=15)
 
 
+@pytest.mark.parametrize(
+    ("rows", "buckets"),
+    [(0, 1), (99_000, 1), (172_456, 2), (400_000, 4), (4_000_000, 4), (10_000_000, 10)],
+)
+def test_a_large_table_has_few_buckets(rows: int, buckets: int, make_project: MakeProject, spark: SparkSession) -> None:
+    """A commit of random rows writes a file into each bucket."""
+    assert make_project({"tables": [notes()]}).silver(spark, "note").buckets_for(rows) == buckets
+    declared = make_project({"tables": [notes(buckets=7)]})
+    assert declared.silver(spark, "note").buckets_for(rows) == 7
+
+
 def test_a_folder_is_landed_in_portions_and_the_table_made_for_all_of_it(
     make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
