@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbt.cli.main import dbtRunner, dbtRunnerResult
+from dbt.contracts.graph.manifest import Manifest
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -29,8 +30,13 @@ class Built:
     in_statements: float
 
 
-def run_dbt(arguments: Sequence[str], out: Console) -> Built:
+def run_dbt(arguments: Sequence[str], out: Console, manifest: Manifest | None = None) -> Built:
     """A dbt command in this process. Its failures are told as dbt tells them.
+
+    Parameters
+    ----------
+    manifest:
+        The project as it was read before; None where the command is to read it.
 
     Raises
     ------
@@ -47,7 +53,7 @@ def run_dbt(arguments: Sequence[str], out: Console) -> Built:
             if event.info.name in _OF_NODES and total:
                 progress.update(task, total=total, advance=1)
 
-        result: dbtRunnerResult = dbtRunner(callbacks=[follow]).invoke(["--quiet", *arguments])
+        result: dbtRunnerResult = dbtRunner(manifest, [follow]).invoke(["--quiet", *arguments])
         progress.update(task, total=1, completed=1) if progress.tasks[0].total is None else None
     if result.exception:
         raise LakeError(f"{result.exception}", where=f"dbt {' '.join(arguments)}", action="see logs/dbt.log")

@@ -26,6 +26,7 @@ from typing import Any
 
 import yaml
 from dbt.cli.main import dbtRunner
+from dbt.contracts.graph.manifest import Manifest
 from rich.console import Console
 
 from dev.commands import Built, run_dbt
@@ -35,7 +36,6 @@ ROOT = Path(__file__).resolve().parent.parent
 SCHEMA = "LAKE_SCHEMA"
 BUILT = ("table", "incremental", "snapshot")
 WITH_ROWS = ("model", "seed", "snapshot")
-DIFFERS = "differs_in_"
 out = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
 Node = Mapping[str, Any]
 
@@ -68,77 +68,111 @@ class Slim:
         before, os.environ[SCHEMA] = os.environ.get(SCHEMA), schema
         try:
             with chdir(self.root):
-                return self._built()
+                dbt = _Commands.of(self.root, self.options)
+                try:
+                    return self._built(dbt)
+                finally:
+                    dbt.operation("drop_schemas", schema=schema)
         finally:
-            self._operation("drop_schemas", schema=schema)
             if before is None:
                 del os.environ[SCHEMA]
             else:
                 os.environ[SCHEMA] = before
 
-    def _built(self) -> tuple[str, list[str]]:
+    def _built(self, dbt: _Commands) -> tuple[str, list[str]]:
         if not self.is_slim:
             out.print(f"{self.state}: no manifest of main: everything is built")
-            return _text([], [], {}, whole=True), self._dbt("build").failed
-        deferred = ("--defer", "--favor-state", "--state", str(self.state))
-        self._dbt("clone", "--selector", "slim_ci_clones", "--state", str(self.state))
-        built = self._dbt("build", "--selector", "slim_ci", *deferred)
-        ours = json.loads((self._target / "manifest.json").read_text(encoding="utf-8"))
+            return _text([], [], {}, whole=True), dbt.run("build").failed
+        state = "--state", str(self.state)
+        dbt.run("clone", "--selector", "slim_ci_clones", *state)
+        built = dbt.run("build", "--selector", "slim_ci", "--defer", "--favor-state", *state)
         theirs = json.loads((self.state / "manifest.json").read_text(encoding="utf-8"))
-        chosen = self._listed("--selector", "slim_ci")
-        modified = {each["unique_id"] for each in self._listed("--select", "state:modified")}
+        chosen = dbt.listed("--selector", "slim_ci", *state)
+        modified = {each["unique_id"] for each in dbt.listed("--select", "state:modified", *state)}
         changes = [
-            Change.of(ours["nodes"][key], theirs["nodes"].get(key), is_modified=key in modified)
+            Change.of(dbt.nodes[key], theirs["nodes"].get(key), is_modified=key in modified)
             for key in sorted(each["unique_id"] for each in chosen if each["resource_type"] in WITH_ROWS)
         ]
         exposures = sorted(each["name"] for each in chosen if each["resource_type"] == "exposure")
         differences = {
-            change.name: self._difference(change)
+            change.name: Difference.of(dbt, change)
             for change in changes
             if change.is_table and change.there and built.statuses.get(change.name) == "success"
         }
         return _text(changes, exposures, differences, whole=False), built.failed
 
-    def _difference(self, change: Change) -> dict[str, int]:
-        """How the rows of a table differ from main's (see the macro `row_differences`)."""
-        assert change.there is not None
-        told = json.dumps([change.here, change.there, change.key, change.common])[1:-1]
-        query = "{{ row_differences(" + told + ") }}"
-        (result,) = self._asked("show", "--inline", query).results
+
+@dataclass(frozen=True)
+class _Commands:
+    """Commands of dbt for a project that was read once: its manifest is theirs, and what they have in common."""
+
+    manifest: Manifest
+    options: tuple[str, ...]
+
+    @classmethod
+    def of(cls, root: Path, options: Sequence[str]) -> _Commands:
+        """Of the project in a folder."""
+        options = ("--project-dir", str(root), "--target-path", str(root / "target"), *options)
+        return cls(_result(None, "parse", *options), options)
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """The manifest's nodes, as its file has them."""
+        return {key: node.to_dict() for key, node in self.manifest.nodes.items()}
+
+    def run(self, *arguments: str) -> Built:
+        """What runs nodes."""
+        out.print(f"\ndbt {' '.join(arguments)}")
+        return run_dbt([*arguments, *self.options], out, self.manifest)
+
+    def shown(self, query: str) -> Mapping[str, int]:
+        """The only row of a query, of counts."""
+        (result,) = _result(self.manifest, "show", "--inline", query, *self.options).results
         (row,) = result.agate_table.rows
-        return {name: int(value) for name, value in row.dict().items()}
+        return {name: int(count) for name, count in row.dict().items()}
 
-    def _listed(self, *chosen: str) -> list[Node]:
-        """The nodes of a selection, against main's."""
-        keys = "--output-keys", "unique_id name resource_type"
-        state = ("--state", str(self.state), "--output", "json")
-        return [json.loads(line) for line in self._asked("ls", *chosen, *state, *keys)]
+    def listed(self, *chosen: str) -> list[Node]:
+        """The nodes of a selection."""
+        keys = "--output", "json", "--output-keys", "unique_id name resource_type"
+        return [json.loads(line) for line in _result(self.manifest, "ls", *chosen, *keys, *self.options)]
 
-    def _asked(self, *arguments: str) -> Any:
-        """The result of a command of dbt that builds nothing."""
-        done = dbtRunner().invoke(["--quiet", *arguments, *self._options])
-        if done.exception:
-            raise LakeError(f"{done.exception}", where=f"dbt {' '.join(arguments)}", action="see logs/dbt.log")
-        return done.result
-
-    def _operation(self, macro: str, **arguments: str) -> None:
-        done = dbtRunner().invoke(
-            ["--quiet", "run-operation", macro, "--args", yaml.safe_dump(arguments), *self._options]
-        )
+    def operation(self, macro: str, **arguments: str) -> None:
+        """Runs a macro; its failure is told, and is none of the build's."""
+        told = "--args", yaml.safe_dump(arguments)
+        done = dbtRunner(self.manifest).invoke(["--quiet", "run-operation", macro, *told, *self.options])
         if not done.success:
             out.print(f"[red]{macro} failed[/]: {done.exception or 'see logs/dbt.log'}")
 
-    def _dbt(self, *arguments: str) -> Built:
-        out.print(f"\ndbt {' '.join(arguments)}")
-        return run_dbt([*arguments, *self._options], out)
+
+def _result(manifest: Manifest | None, *arguments: str) -> Any:
+    """The result of a command of dbt that builds nothing."""
+    done = dbtRunner(manifest).invoke(["--quiet", *arguments])
+    if done.exception:
+        raise LakeError(f"{done.exception}", where=f"dbt {' '.join(arguments)}", action="see logs/dbt.log")
+    return done.result
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How the rows of a table differ from main's: what the macro `row_differences` counts, and rows by column."""
+
+    rows: Mapping[str, int]
+    columns: Mapping[str, int]
+
+    @classmethod
+    def of(cls, dbt: _Commands, change: Change) -> Difference:
+        """Columns are looked at where a row has changed."""
+        assert change.there is not None
+        told = json.dumps([change.here, change.there, change.key, change.common])[1:-1]
+        rows = dbt.shown("{{ row_differences(" + told + ") }}")
+        return cls(rows, dbt.shown("{{ column_differences(" + told + ") }}") if rows["changed"] else {})
 
     @property
-    def _target(self) -> Path:
-        return self.root / "target"
-
-    @property
-    def _options(self) -> tuple[str, ...]:
-        return ("--project-dir", str(self.root), "--target-path", str(self._target), *self.options)
+    def line(self) -> str:
+        """As cells of a table."""
+        counts = (self.rows[name] for name in ("rows_here", "rows_there", "only_here", "only_there", "changed"))
+        where = [f"{column} {number:,}" for column, number in self.columns.items() if number]
+        return f"{' | '.join(f'{count:,}' for count in counts)} | {', '.join(where)}"
 
 
 @dataclass(frozen=True)
@@ -198,7 +232,7 @@ class Change:
 
 
 def _text(
-    changes: Sequence[Change], exposures: Sequence[str], differences: Mapping[str, Mapping[str, int]], *, whole: bool
+    changes: Sequence[Change], exposures: Sequence[str], differences: Mapping[str, Difference], *, whole: bool
 ) -> str:
     if whole:
         return "Everything was built: main has left no manifest to compare with.\n"
@@ -212,11 +246,7 @@ def _text(
     if differences:
         lines += ["", "| table | rows | main's rows | only here | only there | changed | in columns |"]
         lines.append("| --- | ---: | ---: | ---: | ---: | ---: | --- |")
-    for name, told in differences.items():
-        columns = {name.removeprefix(DIFFERS): number for name, number in told.items() if name.startswith(DIFFERS)}
-        where = [f"{column} {number:,}" for column, number in columns.items() if number]
-        counts = (told[count] for count in ("rows_here", "rows_there", "only_here", "only_there", "changed"))
-        lines.append(f"| {name} | {' | '.join(f'{count:,}' for count in counts)} | {', '.join(where)} |")
+    lines += [f"| {name} | {difference.line} |" for name, difference in differences.items()]
     return "\n".join(lines) + "\n"
 
 

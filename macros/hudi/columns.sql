@@ -24,6 +24,19 @@
     {%- do return(equal | join(' and ')) -%}
 {%- endmacro %}
 
+{#- The condition under which two rows stand in one partition: Hudi has one place for null and the empty text. -#}
+{% macro hudi_equal_partitions(left, right, columns) -%}
+    {%- set equal = [] -%}
+    {%- for column in columns -%}
+        {%- set sides = [] -%}
+        {%- for side in (left, right) -%}
+            {%- do sides.append("nullif(cast(" ~ side ~ "." ~ adapter.quote(column) ~ " as string), '')") -%}
+        {%- endfor -%}
+        {%- do equal.append(sides | join(' <=> ')) -%}
+    {%- endfor -%}
+    {%- do return(equal | join(' and ')) -%}
+{%- endmacro %}
+
 {% macro hudi_partitions() -%}
     {%- set partitions = config.get('partition_by') or [] -%}
     {%- do return([partitions] if partitions is string else partitions) -%}

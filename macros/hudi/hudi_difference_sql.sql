@@ -19,10 +19,9 @@
     full outer join (select *, true as is_in_table from {{ target }}) as present
         on
             {{ hudi_equal('wanted', 'present', key) }}
-            {%- for column in partitions %}
-            {#- Hudi has one place for null and the empty text #}
-            and nullif(cast(wanted.{{ adapter.quote(column) }} as string), '') <=> nullif(cast(present.{{ adapter.quote(column) }} as string), '')
-            {%- endfor %}
+            {%- if partitions %}
+            and {{ hudi_equal_partitions('wanted', 'present', partitions) }}
+            {%- endif %}
     where
         wanted.is_in_model is null
         or present.is_in_table is null

@@ -9,6 +9,9 @@
         {%- if strategy == 'merge' -%}
             {%- do hudi_merge(target, wanted, columns, before, upstreams) -%}
         {%- else -%}
+            {%- if strategy == 'microbatch' -%}
+                {%- do _require_partitions_of_batch(target, wanted) -%}
+            {%- endif -%}
             {%- call statement('main') -%}
                 {%- if strategy == 'append' -%}
                     insert into table {{ target }}
@@ -36,11 +39,34 @@
     from {{ wanted }}
 {%- endmacro %}
 
+{#- A batch replaces whole partitions: they may hold no rows of another one. -#}
+{% macro _require_partitions_of_batch(target, wanted) -%}
+    {%- set partitions = hudi_partitions() -%}
+    {%- set others -%}
+        select {{ hudi_quoted(partitions) }}
+        from {{ target }} as present
+        left semi join (select distinct {{ hudi_quoted(partitions) }} from {{ wanted }}) as replaced
+            on {{ hudi_equal_partitions('present', 'replaced', partitions) }}
+        where not ({{ _is_in_batch() }})
+        limit 1
+    {%- endset -%}
+    {%- for row in run_query(others) -%}
+        {{ exceptions.raise_compiler_error(
+            model.unique_id ~ ": got partition_by " ~ partitions | join(', ') ~ ", of which " ~ row.values() | join(', ')
+            ~ " has rows of other batches too, expected columns with other values in each batch (batch_size = "
+            ~ config.get('batch_size') ~ "): a batch replaces whole partitions"
+        ) }}
+    {%- endfor -%}
+{%- endmacro %}
+
+{% macro _is_in_batch() -%}
+    {%- set event_time = adapter.quote(config.get('event_time')) -%}
+    {{ event_time }} >= timestamp '{{ model.batch.event_time_start }}'
+    and {{ event_time }} < timestamp '{{ model.batch.event_time_end }}'
+{%- endmacro %}
+
 {#- A batch without rows has no partition that they could replace. -#}
 {% macro _delete_batch(target) -%}
-    {%- set event_time = adapter.quote(config.get('event_time')) -%}
     delete from {{ target }}
-    where
-        {{ event_time }} >= timestamp '{{ model.batch.event_time_start }}'
-        and {{ event_time }} < timestamp '{{ model.batch.event_time_end }}'
+    where {{ _is_in_batch() }}
 {%- endmacro %}

@@ -3,7 +3,6 @@
     with all that the query reads, each time it is looked at: Hudi's merge looks at its source several times.
 -#}
 {% macro hudi_keep(table, query) -%}
-    {%- do hudi_drop(table) -%}
     {%- do run_query('create table ' ~ table ~ ' using parquet as ' ~ query) -%}
 {%- endmacro %}
 

@@ -16,7 +16,6 @@
         {%- do persist_docs(target, model) -%}
     {%- else -%}
         {%- set built, before = hudi_beside(target, 'built'), hudi_set_aside(target) -%}
-        {%- do hudi_drop(built) -%}
         {%- do hudi_drop(before) -%}
         {%- call statement('main') -%}
             {{ hudi_create_sql(built, hudi_select(wanted)) }}

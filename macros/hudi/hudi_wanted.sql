@@ -5,10 +5,7 @@
 -#}
 {% macro hudi_wanted(target, sql) -%}
     {%- do hudi_options() -%}    {#- also where the table is there, and a run looks at none of them -#}
-    {%- if config.get('contract').enforced -%}
-        {%- do get_assert_columns_equivalent(sql) -%}
-    {%- endif -%}
-    {%- if modules.re.search('\\b(timestamp|version)\\s+as\\s+of\\b', sql, modules.re.IGNORECASE) -%}
+    {%- if _travels(sql) -%}
         {%- do hudi_keep(hudi_beside(target, 'wanted'), sql) -%}
         {%- set sql = 'select * from ' ~ hudi_beside(target, 'wanted') -%}
     {%- endif -%}
@@ -16,6 +13,9 @@
     {%- set wanted = wanted.include(database=false, schema=false) -%}
     {%- do run_query('create or replace temporary view ' ~ wanted ~ ' as ' ~ sql) -%}
     {%- set columns = adapter.get_columns_in_relation(wanted) -%}
+    {%- if config.get('contract').enforced -%}
+        {%- do hudi_require_contract(columns) -%}
+    {%- endif -%}
     {%- do hudi_require_columns(columns, model.unique_id) -%}
     {%- set names, broken = columns | map(attribute='name') | list, hudi_broken_constraints() -%}
     {%- if broken or config.persist_column_docs() -%}
@@ -36,10 +36,16 @@
     {%- do return(wanted) -%}
 {%- endmacro %}
 
-{#- Drops what `hudi_wanted` has made. -#}
-{% macro hudi_drop_wanted(target, wanted) -%}
+{#- Drops what `hudi_wanted` has made of the same text. -#}
+{% macro hudi_drop_wanted(target, wanted, sql) -%}
     {%- do run_query('drop view if exists ' ~ wanted) -%}
-    {%- do hudi_drop(hudi_beside(target, 'wanted')) -%}
+    {%- if _travels(sql) -%}
+        {%- do hudi_drop(hudi_beside(target, 'wanted')) -%}
+    {%- endif -%}
+{%- endmacro %}
+
+{% macro _travels(sql) -%}
+    {%- do return(modules.re.search('\\b(timestamp|version)\\s+as\\s+of\\b', sql, modules.re.IGNORECASE) is not none) -%}
 {%- endmacro %}
 
 {#-

@@ -12,15 +12,17 @@
         {{ return({'relations': []}) }}
     {%- endif -%}
     {%- set target_relation = this.incorporate(type='table') -%}
-    {%- if load_relation(this) is none -%}
+    {%- if hudi_present(this) is none -%}
         {%- set state = hudi_state(defer_relation) -%}
         {%- if state is not none -%}
             {%- do hudi_set_state(state) -%}
         {%- endif -%}
         {%- set columns = hudi_quoted(adapter.get_columns_in_relation(defer_relation) | map(attribute='name')) -%}
+        {%- set built = hudi_beside(target_relation, 'built') -%}
         {%- call statement('main') -%}
-            {{ hudi_create_sql(target_relation, 'select ' ~ columns ~ ' from ' ~ defer_relation) }}
+            {{ hudi_create_sql(built, 'select ' ~ columns ~ ' from ' ~ defer_relation) }}
         {%- endcall -%}
+        {%- do adapter.rename_relation(built, target_relation) -%}
         {%- if state is not none -%}
             {%- do hudi_reset_state() -%}
         {%- endif -%}

@@ -28,7 +28,7 @@
     {%- else -%}
         {%- do hudi_increment(existing, strategy, on_schema_change, wanted, before, built_from) -%}
     {%- endif -%}
-    {%- do hudi_drop_wanted(target_relation, wanted) -%}
+    {%- do hudi_drop_wanted(target_relation, wanted, compiled_code) -%}
     {%- do apply_grants(target_relation, config.get('grants'), should_revoke(existing, should_full_refresh())) -%}
 
     {{ run_hooks(post_hooks) }}

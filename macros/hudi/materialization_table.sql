@@ -10,7 +10,7 @@
     {%- set existing = hudi_present(this) -%}
     {%- set wanted = hudi_wanted(target_relation, compiled_code) -%}
     {%- do hudi_rebuild(target_relation, existing, wanted) -%}
-    {%- do hudi_drop_wanted(target_relation, wanted) -%}
+    {%- do hudi_drop_wanted(target_relation, wanted, compiled_code) -%}
     {%- do apply_grants(target_relation, config.get('grants'), should_revoke(existing, full_refresh_mode=True)) -%}
 
     {{ run_hooks(post_hooks) }}

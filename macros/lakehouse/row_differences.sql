@@ -1,20 +1,22 @@
 {#-
-    How two tables of one model differ, as one row: rows of both, keys that only one has, rows of which a column differs,
-    and a column `differs_in_<column>` with the number of rows for each column that both have.
+    How two tables of one model differ, as one row: rows of both, keys that only one has, and rows of which a column differs.
+    Rows are compared by a hash: what is shuffled and sorted is a key and a number. The hash passes over nulls: where they stand
+    is part of it.
 -#}
 {% macro row_differences(ours, theirs, key, columns) -%}
+    {%- set names, places = [], [] -%}
+    {%- for column in columns -%}
+        {%- do names.append(adapter.quote(column)) -%}
+        {%- do places.append(adapter.quote(column) ~ ' is null') -%}
+    {%- endfor -%}
+    {%- set row_hash = 'xxhash64(' ~ names | join(', ') ~ ', array(' ~ places | join(', ') ~ '))' -%}
     select
-        (select count(*) from {{ ours }}) as rows_here,
-        (select count(*) from {{ theirs }}) as rows_there,
-        count_if(their_row is null) as only_here,
-        count_if(our_row is null) as only_there,
-        count_if(our_row is not null and their_row is not null and not our_row <=> their_row) as changed
-        {%- for column in columns %},
-        count_if(
-            our_row is not null and their_row is not null and not our_row.{{ adapter.quote(column) }} <=> their_row.{{ adapter.quote(column) }}
-        ) as {{ adapter.quote('differs_in_' ~ column) }}
-        {%- endfor %}
-    from (select struct({{ hudi_quoted(columns) }}) as our_row, struct({{ hudi_quoted(key) }}) as our_key from {{ ours }})
-    full outer join (select struct({{ hudi_quoted(columns) }}) as their_row, struct({{ hudi_quoted(key) }}) as their_key from {{ theirs }})
-        on our_key = their_key
+        count(ours.row_hash) as rows_here,
+        count(theirs.row_hash) as rows_there,
+        count_if(theirs.row_hash is null) as only_here,
+        count_if(ours.row_hash is null) as only_there,
+        count_if(ours.row_hash <> theirs.row_hash) as changed
+    from (select {{ hudi_quoted(key) }}, {{ row_hash }} as row_hash from {{ ours }}) as ours
+    full outer join (select {{ hudi_quoted(key) }}, {{ row_hash }} as row_hash from {{ theirs }}) as theirs
+        on {{ hudi_equal('ours', 'theirs', key) }}
 {%- endmacro %}

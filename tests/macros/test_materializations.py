@@ -376,6 +376,23 @@ def test_microbatch_replaces_the_days_that_it_is_told(make_models: MakeModels) -
     assert models.tables() == {"events", "model"}
 
 
+def test_a_microbatch_takes_no_rows_of_another_one_with_it(make_models: MakeModels) -> None:
+    models = make_models(unique_key="id", options={})
+    models.write("events", EVENTS.format("a"), materialized="view", event_time="at")
+    models.write(
+        "model", "select *, date_format(at, 'yyyy-MM') as month from {{ ref('events') }}", materialized="incremental",
+        incremental_strategy="microbatch", event_time="at", batch_size="day", begin="2026-01-01", lookback=0,
+        partition_by="month",
+    )  # fmt: skip
+    models.run("events")
+    times = ("--event-time-start", "2026-01-01", "--event-time-end", "2026-01-04")
+    outcome = models.dbt("run", "--select", "model", *times)["model"]
+    assert outcome.status == "partial success", outcome
+    told = "got partition_by month, of which 2026-01 has rows of other batches too, expected columns with other values"
+    assert told in (models.project.root / "target" / "dbt.log").read_text(encoding="utf-8")
+    assert [row["id"] for row in models.rows("model", "id")] == [1, 2]
+
+
 @pytest.mark.parametrize("strategy", ["append", "insert_overwrite"])
 def test_columns_that_come_and_go_where_no_key_is_merged(strategy: str, make_models: MakeModels) -> None:
     models = make_models(
