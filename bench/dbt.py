@@ -80,7 +80,8 @@ def _measure(spark: SparkSession, project: Project, home: Path, changes: int, ro
         shutil.copytree(path, copy / path.name) if path.is_dir() else shutil.copy(path, copy)
     os.chdir(copy)
     for _ in range(2):
-        _timed(["build", "--full-refresh"])
+        _, whole = _timed(["build", "--full-refresh"])
+    out.print(f"dbt build: {whole:.1f} s in its threads")
     state = home / "state"
     state.mkdir()
     shutil.copy(copy / "target" / "manifest.json", state)
@@ -93,8 +94,11 @@ def _measure(spark: SparkSession, project: Project, home: Path, changes: int, ro
     out.print(_increments(spark, sale, changes, rounds))
     (mart,) = copy.glob(f"models/**/{CHANGED_MART}.sql")
     mart.write_text(mart.read_text(encoding="utf-8") + "\nwhere true\n", encoding="utf-8")
-    whole, slim = _slim(copy, home / "no_state"), _slim(copy, state)
-    out.print(f"slim build of {CHANGED_MART}: {slim:.1f} s, of everything {whole:.1f} s, ratio {slim / whole:.2f}")
+    beside, slim = _slim(copy, home / "no_state"), _slim(copy, state)
+    out.print(
+        f"slim build of {CHANGED_MART}: {slim:.1f} s, {slim / whole:.2f} of dbt build; "
+        f"of everything in schemas of its own {beside:.1f} s, ratio {slim / beside:.2f}"
+    )
     for materialized in ("table", "incremental"):
         took = _ten_rows(home / materialized, materialized)
         out.print(f"ten rows, {materialized}: {', '.join(f'{seconds:.2f}' for seconds in took)} s")

@@ -1,0 +1,113 @@
+"""How often Hudi commits when it has nothing to wait for: the floor below the latency of continuous ingest.
+
+The seven tables of TICKIT are landed; then each commits the same few of its rows again and again, with ingest's own
+settings, in the session of a continuous run. The rows are ready: nothing is read, decoded, ordered or compared, and
+nothing is compacted. Told are the commits a second of all tables together, the seconds from one commit of a table to
+its next, and the processor seconds of a commit. A change cannot be visible sooner than its table's next commit.
+
+    python -m bench.commits
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from bench.footprint import Processes
+from bench.updates import landed
+from ingest.datasets import generate
+from ingest.declaration import Table, load_source
+from ingest.decode.columns import silver_columns
+from ingest.project import Project
+from ingest.session import lasting, open_session
+from ingest.silver import SilverTable
+
+SCALE = 0.05
+out = Console(width=None if Console().is_terminal else 140, highlight=False)
+
+
+def main() -> None:
+    """Prints what Hudi's commits take by themselves."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=20, help="Rows of a commit.")
+    parser.add_argument("--workers", type=int, default=4, help="Tables that commit at a time.")
+    parser.add_argument("--warm-up", type=float, default=120, help="Seconds before it counts.")
+    parser.add_argument("--seconds", type=float, default=120, help="Seconds that it counts.")
+    options = parser.parse_args()
+    home = Path(tempfile.mkdtemp(prefix="bench-", dir=os.environ.get("LAKE_HOME")))
+    os.environ["LAKE_HOME"] = str(home)
+    try:
+        generate("tickit", home, scale=SCALE, form="json", phase="snapshot")
+        project = Project.load(Path(__file__).resolve().parent.parent)
+        spark = open_session(project, lasting(project))
+        tables = load_source(project, "tickit").tables
+        for table in tables:
+            landed(spark, table)
+        writers = [_Writer(spark, table, options.rows) for table in tables]
+        for what, seconds in (("warming up", options.warm_up), ("counted", options.seconds)):
+            out.print(f"{what}: {_committed(writers, options.workers, seconds)}")
+        spark.stop()
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+class _Writer:
+    """Commits the same rows of a table again, one commit at a time."""
+
+    def __init__(self, spark: SparkSession, table: Table, rows: int) -> None:
+        self._silver = SilverTable.of(spark, table)
+        state = self._silver.state()
+        assert state is not None
+        self._state = state
+        self._alone = threading.Lock()
+        columns = [f"`{name}`" for name in silver_columns(table)]
+        self._rows = self._silver.stored().select(*columns).limit(rows).coalesce(1).localCheckpoint()
+
+    def commit(self, until: float) -> float | None:
+        """One commit; when it was done. None where the time is over."""
+        with self._alone:
+            if time.monotonic() > until:
+                return None
+            self._silver.write(self._rows, self._state, first=False)
+            return time.monotonic()
+
+
+def _committed(writers: list[_Writer], workers: int, seconds: float) -> str:
+    """What the tables' commits took, each table in its turn."""
+    until, busy = time.monotonic() + seconds, Processes.of(os.getpid()).processor_s
+    done: list[list[float]] = [[] for _ in writers]
+    with ThreadPoolExecutor(workers) as pool:
+        # So many rounds are not reached: those that come too late end at once.
+        turns = [number for _ in range(int(seconds * 10)) for number in range(len(writers))]
+        commits = pool.map(partial(_turn, writers, until), turns)
+        for number, at in zip(turns, commits, strict=True):
+            if at is not None:
+                done[number].append(at)
+    busy = Processes.of(os.getpid()).processor_s - busy
+    between = [later - earlier for each in done for earlier, later in pairwise(each)]
+    number = sum(map(len, done))
+    return (
+        f"{number} commits, {number / seconds:.1f} a second, {busy / number:.2f} processor seconds each; "
+        f"from one of a table to its next {statistics.median(between):.2f} s, "
+        f"95th percentile {statistics.quantiles(between, n=20)[18]:.2f} s"
+    )
+
+
+def _turn(writers: list[_Writer], until: float, number: int) -> float | None:
+    return writers[number].commit(until)
+
+
+if __name__ == "__main__":
+    main()
