@@ -8,20 +8,16 @@
     {%- else -%}
         {%- if strategy == 'merge' -%}
             {%- do hudi_merge(target, wanted, columns, before, upstreams) -%}
+        {%- elif strategy == 'microbatch' -%}
+            {%- do _replace_batch(target, wanted, columns) -%}
         {%- else -%}
-            {%- if strategy == 'microbatch' -%}
-                {%- do _require_partitions_of_batch(target, wanted) -%}
-            {%- endif -%}
             {%- call statement('main') -%}
                 {%- if strategy == 'append' -%}
                     insert into table {{ target }}
-                    {{ _in_order(target, wanted, columns) }}
-                {%- elif strategy == 'microbatch' and not run_query('select 1 as row from ' ~ wanted ~ ' limit 1') -%}
-                    {{ _delete_batch(target) }}
                 {%- else -%}
                     insert overwrite table {{ target }} {{ partition_cols(label='partition') }}
-                    {{ _in_order(target, wanted, columns) }}
                 {%- endif %}
+                {{ _in_order(target, wanted, columns) }}
             {%- endcall -%}
         {%- endif -%}
         {%- do persist_docs(target, model) -%}
@@ -39,13 +35,31 @@
     from {{ wanted }}
 {%- endmacro %}
 
-{#- A batch replaces whole partitions: they may hold no rows of another one. -#}
-{% macro _require_partitions_of_batch(target, wanted) -%}
+{#- A batch's rows take the place of those that are there: of whole partitions. They are looked at before, and computed once. -#}
+{% macro _replace_batch(target, wanted, columns) -%}
+    {%- set batch = hudi_beside(target, 'batch') -%}
+    {%- do hudi_keep(batch, 'select * from ' ~ wanted) -%}
+    {%- do _require_partitions_of_batch(target, batch) -%}
+    {%- call statement('main') -%}
+        {%- if run_query('select 1 as row from ' ~ batch ~ ' limit 1') -%}
+            insert overwrite table {{ target }} {{ partition_cols(label='partition') }}
+            {{ _in_order(target, batch, columns) }}
+        {%- else -%}
+            {#- No row has a partition that it could replace -#}
+            delete from {{ target }}
+            where {{ _is_in_batch() }}
+        {%- endif %}
+    {%- endcall -%}
+    {%- do hudi_drop(batch) -%}
+{%- endmacro %}
+
+{#- The partitions that a batch replaces may hold no rows of another one. -#}
+{% macro _require_partitions_of_batch(target, batch) -%}
     {%- set partitions = hudi_partitions() -%}
     {%- set others -%}
         select {{ hudi_quoted(partitions) }}
         from {{ target }} as present
-        left semi join (select distinct {{ hudi_quoted(partitions) }} from {{ wanted }}) as replaced
+        left semi join (select distinct {{ hudi_quoted(partitions) }} from {{ batch }}) as replaced
             on {{ hudi_equal_partitions('present', 'replaced', partitions) }}
         where not ({{ _is_in_batch() }})
         limit 1
@@ -63,10 +77,4 @@
     {%- set event_time = adapter.quote(config.get('event_time')) -%}
     {{ event_time }} >= timestamp '{{ model.batch.event_time_start }}'
     and {{ event_time }} < timestamp '{{ model.batch.event_time_end }}'
-{%- endmacro %}
-
-{#- A batch without rows has no partition that they could replace. -#}
-{% macro _delete_batch(target) -%}
-    delete from {{ target }}
-    where {{ _is_in_batch() }}
 {%- endmacro %}
