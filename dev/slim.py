@@ -84,13 +84,13 @@ class Slim:
             out.print(f"{self.state}: no manifest of main: everything is built")
             return _text([], [], {}, whole=True), dbt.run("build").failed
         state = "--state", str(self.state)
-        dbt.run("clone", "--selector", "slim_ci_clones", *state)
+        cloned = dbt.run("clone", "--selector", "slim_ci_clones", *state)
         built = dbt.run("build", "--selector", "slim_ci", "--defer", "--favor-state", *state)
         theirs = json.loads((self.state / "manifest.json").read_text(encoding="utf-8"))
         chosen = dbt.listed("--selector", "slim_ci", *state)
         modified = {each["unique_id"] for each in dbt.listed("--select", "state:modified", *state)}
         changes = [
-            Change.of(dbt.nodes[key], theirs["nodes"].get(key), is_modified=key in modified)
+            Change.of(dbt.node(key), theirs["nodes"].get(key), is_modified=key in modified)
             for key in sorted(each["unique_id"] for each in chosen if each["resource_type"] in WITH_ROWS)
         ]
         exposures = sorted(each["name"] for each in chosen if each["resource_type"] == "exposure")
@@ -99,7 +99,7 @@ class Slim:
             for change in changes
             if change.is_table and change.there and built.statuses.get(change.name) == "success"
         }
-        return _text(changes, exposures, differences, whole=False), built.failed
+        return _text(changes, exposures, differences, whole=False), cloned.failed + built.failed
 
 
 @dataclass(frozen=True)
@@ -115,10 +115,9 @@ class _Commands:
         options = ("--project-dir", str(root), "--target-path", str(root / "target"), *options)
         return cls(_result(None, "parse", *options), options)
 
-    @property
-    def nodes(self) -> Mapping[str, Node]:
-        """The manifest's nodes, as its file has them."""
-        return {key: node.to_dict() for key, node in self.manifest.nodes.items()}
+    def node(self, key: str) -> Node:
+        """A node of the manifest, as its file has it."""
+        return self.manifest.nodes[key].to_dict()
 
     def run(self, *arguments: str) -> Built:
         """What runs nodes."""
