@@ -191,8 +191,9 @@ class Kafka(Server):
         })  # fmt: skip
         if not (self.folder / "data" / "meta.properties").exists():
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            run([*java_command("kafka.tools.StorageTool", heap_mb=128), "format", "-t", cluster, "-c", settings],
-                where=self.folder)  # fmt: skip
+            # In one word: of 64 ids one begins with a hyphen, as an option does.
+            run([*java_command("kafka.tools.StorageTool", heap_mb=128), "format", f"--cluster-id={cluster}",
+                 "-c", settings], where=self.folder)  # fmt: skip
 
     def command(self) -> Sequence[str | Path]:
         """The broker, with its settings in a file."""

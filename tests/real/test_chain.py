@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import stat
+import uuid
 from pathlib import Path
 
 import httpx
@@ -13,6 +14,7 @@ import pytest
 
 from dev.chain.databases import system_of
 from dev.chain.processes import free_port
+from dev.chain.servers import Kafka
 from dev.chain.settings import HOST, PORTS, read_passwords
 from ingest.datasets import tickit
 from ingest.datasets.debezium import topic_of
@@ -35,6 +37,13 @@ def test_every_server_listens_on_loopback_alone(live: Live) -> None:
         }
         assert listening, name
         assert listening <= {HOST, f"::ffff:{HOST}", "::1"}, name
+
+
+def test_a_clusters_id_may_begin_as_an_option_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uuid, "uuid4", lambda: uuid.UUID(bytes=b"\xf8" * 16))
+    Kafka(tmp_path, free_port(), free_port()).prepare()
+    kept = (tmp_path / "data" / "meta.properties").read_text(encoding="utf-8").splitlines()
+    assert "cluster.id=-Pj4-Pj4-Pj4-Pj4-Pj4-A" in kept
 
 
 def test_a_second_up_changes_nothing(live: Live) -> None:
