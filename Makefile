@@ -71,7 +71,7 @@ nightly: setup  ## A day's job: freshness, a build, what failed of it once more,
 	python -m dev.nightly
 
 bench: setup  ## Benchmarks: each prints ratios of both sides measured in one run
-	python bench/snapshot.py
+	python -m bench.snapshot
 
 packages: setup  ## Fetch the dbt packages again (from DBT_PACKAGES_FROM, a folder or git URL, where it is set)
 	python dev/dbt_packages.py --again

@@ -12,20 +12,18 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import statistics
-import tempfile
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from queue import SimpleQueue
 
 from pyspark.sql import SparkSession
 from rich.console import Console
 
 from bench.footprint import Processes
+from bench.lake import lake_of_its_own
 from bench.updates import landed
 from ingest.datasets import generate
 from ingest.declaration import Table, load_source
@@ -46,9 +44,7 @@ def main() -> None:
     parser.add_argument("--warm-up", type=float, default=120, help="Seconds before it counts.")
     parser.add_argument("--seconds", type=float, default=120, help="Seconds that it counts.")
     options = parser.parse_args()
-    home = Path(tempfile.mkdtemp(prefix="bench-", dir=os.environ.get("LAKE_HOME")))
-    os.environ["LAKE_HOME"] = str(home)
-    try:
+    with lake_of_its_own() as home:
         generate("tickit", home, scale=SCALE, form="json", phase="snapshot")
         project = Project.load(Path(__file__).resolve().parent.parent)
         spark = open_session(project, lasting(project))
@@ -59,54 +55,50 @@ def main() -> None:
         for what, seconds in (("warming up", options.warm_up), ("counted", options.seconds)):
             out.print(f"{what}: {_committed(writers, options.workers, seconds)}")
         spark.stop()
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
 
 
 class _Writer:
-    """Commits the same rows of a table again, one commit at a time."""
+    """Commits the same rows of a table again; when each commit was done stands in `done`."""
 
     def __init__(self, spark: SparkSession, table: Table, rows: int) -> None:
         self._silver = SilverTable.of(spark, table)
         state = self._silver.state()
         assert state is not None
         self._state = state
-        self._alone = threading.Lock()
+        self.done: list[float] = []
         columns = [f"`{name}`" for name in silver_columns(table)]
         self._rows = self._silver.stored().select(*columns).limit(rows).coalesce(1).localCheckpoint()
 
-    def commit(self, until: float) -> float | None:
-        """One commit; when it was done. None where the time is over."""
-        with self._alone:
-            if time.monotonic() > until:
-                return None
-            self._silver.write(self._rows, self._state, first=False)
-            return time.monotonic()
+    def commit(self) -> None:
+        """One commit."""
+        self._silver.write(self._rows, self._state, first=False)
+        self.done.append(time.monotonic())
 
 
 def _committed(writers: list[_Writer], workers: int, seconds: float) -> str:
     """What the tables' commits took, each table in its turn."""
+    waiting: SimpleQueue[_Writer] = SimpleQueue()
+    for writer in writers:
+        writer.done.clear()
+        waiting.put(writer)
+
+    def go_on(until: float) -> None:
+        while time.monotonic() < until:
+            writer = waiting.get()
+            writer.commit()
+            waiting.put(writer)
+
     until, busy = time.monotonic() + seconds, Processes.of(os.getpid()).processor_s
-    done: list[list[float]] = [[] for _ in writers]
     with ThreadPoolExecutor(workers) as pool:
-        # So many rounds are not reached: those that come too late end at once.
-        turns = [number for _ in range(int(seconds * 10)) for number in range(len(writers))]
-        commits = pool.map(partial(_turn, writers, until), turns)
-        for number, at in zip(turns, commits, strict=True):
-            if at is not None:
-                done[number].append(at)
+        list(pool.map(go_on, [until] * workers))
     busy = Processes.of(os.getpid()).processor_s - busy
-    between = [later - earlier for each in done for earlier, later in pairwise(each)]
-    number = sum(map(len, done))
+    between = [later - earlier for writer in writers for earlier, later in pairwise(writer.done)]
+    number = sum(len(writer.done) for writer in writers)
     return (
         f"{number} commits, {number / seconds:.1f} a second, {busy / number:.2f} processor seconds each; "
         f"from one of a table to its next {statistics.median(between):.2f} s, "
         f"95th percentile {statistics.quantiles(between, n=20)[18]:.2f} s"
     )
-
-
-def _turn(writers: list[_Writer], until: float, number: int) -> float | None:
-    return writers[number].commit(until)
 
 
 if __name__ == "__main__":

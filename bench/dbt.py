@@ -20,7 +20,6 @@ import os
 import random
 import shutil
 import statistics
-import tempfile
 import time
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table as Grid
 
+from bench.lake import lake_of_its_own
 from bench.updates import landed
 from dev.chain.processes import free_port
 from dev.commands import Built, run_dbt
@@ -57,17 +57,15 @@ def main() -> None:
     parser.add_argument("--changes", type=int, default=1000, help="Rows of sale that change in each round.")
     parser.add_argument("--rounds", type=int, default=4, help="After one for warming up.")
     options = parser.parse_args()
-    home, port = Path(tempfile.mkdtemp(prefix="bench-")), free_port()
-    os.environ |= {"LAKE_HOME": str(home), "LAKE_THRIFT_PORT": str(port)}
-    try:
+    port = free_port()
+    os.environ["LAKE_THRIFT_PORT"] = str(port)
+    with lake_of_its_own() as home:
         generate("tickit", home, scale=options.scale, form="json", phase="snapshot")
         project = Project.load(ROOT)
         spark = open_session(project, {**lasting(project), **server_settings(port)})
         with serving(spark, port):
             _measure(spark, project, home, options.changes, options.rounds)
         spark.stop()
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
 
 
 def _measure(spark: SparkSession, project: Project, home: Path, changes: int, rounds: int) -> None:

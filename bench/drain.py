@@ -26,11 +26,9 @@ import argparse
 import json
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -50,6 +48,7 @@ from pyspark.sql.avro.functions import from_avro, to_avro
 from rich.console import Console
 from rich.table import Table as Grid
 
+from bench.lake import lake_of_its_own
 from dev.chain import processes
 from dev.chain.servers import Chain, Registry
 from dev.chain.settings import PORTS, Settings
@@ -370,13 +369,12 @@ def main() -> None:
         parser.error(f"no such side: {', '.join(unknown)}; there are {', '.join(SIDES)}")
     # Servers outlive what has started them, unless it comes to its end.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    home = Path(tempfile.mkdtemp(prefix="bench-"))
     ports = dict(zip(PORTS, processes.free_ports(len(PORTS)), strict=True))
     # The generator's databases, of which one is an SQL Server.
-    os.environ |= {"LAKE_HOME": str(home), "TICKIT_CONNECTION": "tickit_cdc"}
-    chain = Chain.of(Settings(home / "servers", ports))
+    os.environ["TICKIT_CONNECTION"] = "tickit_cdc"
     with ExitStack() as ending:
-        ending.callback(shutil.rmtree, home, ignore_errors=True)
+        home = ending.enter_context(lake_of_its_own())
+        chain = Chain.of(Settings(home / "servers", ports))
         for server in (chain.kafka, *([chain.registry] if options.form == "avro" else [])):
             ending.callback(processes.stop, server)
             processes.start(server)

@@ -22,9 +22,7 @@ import argparse
 import json
 import os
 import random
-import shutil
 import statistics
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -37,6 +35,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from bench.footprint import Footprint, Processes
+from bench.lake import lake_of_its_own
 from bench.updates import BEHIND, TABLE, landed
 from ingest.datasets import generate
 from ingest.declaration import Table, load_source
@@ -140,10 +139,7 @@ def main() -> None:
     parser.add_argument("--commit-updates", type=int, default=50, help="Updates of each of its commits.")
     parser.add_argument("--warm-up", type=int, default=100, help="Its commits that are not counted.")
     options = parser.parse_args()
-    Path(os.environ.get("LAKE_HOME", tempfile.gettempdir())).mkdir(parents=True, exist_ok=True)
-    home = Path(tempfile.mkdtemp(prefix="bench-", dir=os.environ.get("LAKE_HOME")))
-    os.environ["LAKE_HOME"] = str(home)
-    try:
+    with lake_of_its_own() as home:
         generate("tickit", home, scale=SAMPLE_SCALE, form="json", phase="snapshot")
         project = Project.load(Path(__file__).resolve().parent.parent)
         spark = open_session(project, lasting(project))
@@ -156,8 +152,6 @@ def main() -> None:
             grown = Grown(spark, sample, home, options.commit_rows, "bench_commits")
             _by_commits(grown, options.commits, options.commit_updates, options.warm_up)
         spark.stop()
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
 
 
 def _by_rows(spark: SparkSession, sample: Table, home: Path, sizes: Sequence[int], updates: int, cycles: int) -> None:

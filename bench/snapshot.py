@@ -3,15 +3,12 @@
 The limit is Spark reading the same files and writing them as plain Parquet: no order, no keys, no table. Both sides
 run in one session, warmed up, with the same number of tables at a time; the best of the rounds counts.
 
-    python bench/snapshot.py --scale 1 --form avro
+    python -m bench.snapshot --scale 1 --form avro
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +17,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from bench.lake import lake_of_its_own
 from ingest.datasets import generate
 from ingest.declaration import Table, load_source
 from ingest.project import Project
@@ -37,9 +35,7 @@ def main() -> None:
     parser.add_argument("--form", default="avro", choices=["avro", "json", "envelope"])
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    home = Path(tempfile.mkdtemp(prefix="bench-"))
-    os.environ["LAKE_HOME"] = str(home)
-    try:
+    with lake_of_its_own() as home:
         generate("tickit", home, scale=options.scale, form=options.form, phase="snapshot")
         project = Project.load(Path(__file__).resolve().parent.parent)
         spark = open_session(project)
@@ -56,8 +52,6 @@ def main() -> None:
             f"limit {limit:.1f} s, landed {landed:.1f} s, ratio {landed / limit:.2f}"
         )
         spark.stop()
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
 
 
 def _land(spark: SparkSession, tables: Sequence[Table], number: int) -> None:

@@ -6,16 +6,13 @@ Spark infers them, upserted into a table of the same settings, with Hudi's own c
 without exact types, late changes, counts, positions or a quarantine. All sides run in one session, warmed up, in turns;
 the median of the rounds' ratios counts: a machine that is slow for a while is slow for all sides of a round.
 
-    python bench/updates.py --form json
+    python -m bench.updates --form json
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import re
-import shutil
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,6 +23,7 @@ from typing import Any, cast
 import fastavro
 from pyspark.sql import DataFrame, SparkSession
 
+from bench.lake import lake_of_its_own
 from ingest.datasets import generate
 from ingest.declaration import Table, load_source
 from ingest.project import FilesConnection, Project
@@ -46,9 +44,7 @@ def main() -> None:
     parser.add_argument("--form", default="json", choices=["avro", "json", "envelope"])
     parser.add_argument("--rounds", type=int, default=4)
     options = parser.parse_args()
-    home = Path(tempfile.mkdtemp(prefix="bench-"))
-    os.environ["LAKE_HOME"] = str(home)
-    try:
+    with lake_of_its_own() as home:
         generate("tickit", home, scale=options.scale, form=options.form, phase="snapshot")
         project = Project.load(Path(__file__).resolve().parent.parent)
         spark = open_session(project)
@@ -75,8 +71,6 @@ def main() -> None:
             f"Hudi alone {alone:.1f} s, ratio {of_peer:.2f}; landed {best:.1f} s, ratio {of_ours:.2f}"
         )
         spark.stop()
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
 
 
 def _write_updates(bronze: Path, out: Path, topic: str, number: int) -> int:

@@ -4,12 +4,11 @@
     is part of it.
 -#}
 {% macro row_differences(ours, theirs, key, columns) -%}
-    {%- set names, places = [], [] -%}
+    {%- set places = [] -%}
     {%- for column in columns -%}
-        {%- do names.append(adapter.quote(column)) -%}
         {%- do places.append(adapter.quote(column) ~ ' is null') -%}
     {%- endfor -%}
-    {%- set row_hash = 'xxhash64(' ~ names | join(', ') ~ ', array(' ~ places | join(', ') ~ '))' -%}
+    {%- set row_hash = 'xxhash64(' ~ hudi_quoted(columns) ~ ', array(' ~ places | join(', ') ~ '))' -%}
     select
         count(ours.row_hash) as rows_here,
         count(theirs.row_hash) as rows_there,
