@@ -19,9 +19,10 @@ _OF_NODES = ("LogModelResult", "LogTestResult", "LogSeedResult", "LogSnapshotRes
 
 @dataclass(frozen=True)
 class Built:
-    """What a dbt command did: seconds and status of each node, how many tests passed, what failed and why; how many
-    statements it sent, and the seconds until each was answered, added up."""
+    """What a dbt command did: the ids of its nodes, seconds and status of each by its name, how many tests passed, what
+    failed and why; how many statements it sent, and the seconds until each was answered, added up."""
 
+    ids: list[str]
     seconds: dict[str, float]
     statuses: dict[str, str]
     passed: int
@@ -62,6 +63,7 @@ def run_dbt(arguments: Sequence[str], out: Console, manifest: Manifest | None = 
     bad = [item for item in nodes if str(item.status) in ("error", "fail", "runtime error", "skipped")]
     failed = [f"{item.node.name}: {item.message}" for item in bad]
     return Built(
+        ids=[item.node.unique_id for item in nodes],
         seconds={item.node.name: item.execution_time for item in nodes},
         statuses={item.node.name: str(item.status) for item in nodes},
         passed=sum(item.node.resource_type in ("test", "unit_test") and str(item.status) == "pass" for item in nodes),

@@ -35,7 +35,7 @@ from ingest.errors import LakeError
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMA = "LAKE_SCHEMA"
 BUILT = ("table", "incremental", "snapshot")
-WITH_ROWS = ("model", "seed", "snapshot")
+WITH_ROWS = ("model.", "seed.", "snapshot.")
 out = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
 Node = Mapping[str, Any]
 
@@ -87,13 +87,13 @@ class Slim:
         cloned = dbt.run("clone", "--selector", "slim_ci_clones", *state)
         built = dbt.run("build", "--selector", "slim_ci", "--defer", "--favor-state", *state)
         theirs = json.loads((self.state / "manifest.json").read_text(encoding="utf-8"))
-        chosen = dbt.listed("--selector", "slim_ci", *state)
-        modified = {each["unique_id"] for each in dbt.listed("--select", "state:modified", *state)}
+        modified = dbt.listed("--select", "state:modified", *state)
         changes = [
             Change.of(dbt.node(key), theirs["nodes"].get(key), is_modified=key in modified)
-            for key in sorted(each["unique_id"] for each in chosen if each["resource_type"] in WITH_ROWS)
+            for key in sorted(built.ids)
+            if key.startswith(WITH_ROWS)
         ]
-        exposures = sorted(each["name"] for each in chosen if each["resource_type"] == "exposure")
+        exposures = sorted(key.split(".")[-1] for key in built.ids if key.startswith("exposure."))
         differences = {
             change.name: Difference.of(dbt, change)
             for change in changes
@@ -130,10 +130,10 @@ class _Commands:
         (row,) = result.agate_table.rows
         return {name: int(count) for name, count in row.dict().items()}
 
-    def listed(self, *chosen: str) -> list[Node]:
-        """The nodes of a selection."""
-        keys = "--output", "json", "--output-keys", "unique_id name resource_type"
-        return [json.loads(line) for line in _result(self.manifest, "ls", *chosen, *keys, *self.options)]
+    def listed(self, *chosen: str) -> set[str]:
+        """The ids of a selection's nodes."""
+        keys = "--output", "json", "--output-keys", "unique_id"
+        return {json.loads(line)["unique_id"] for line in _result(self.manifest, "ls", *chosen, *keys, *self.options)}
 
     def operation(self, macro: str, **arguments: str) -> None:
         """Runs a macro; its failure is told, and is none of the build's."""

@@ -17,7 +17,7 @@
                 {%- else -%}
                     insert overwrite table {{ target }} {{ partition_cols(label='partition') }}
                 {%- endif %}
-                {{ _in_order(target, wanted, columns) }}
+                {{ hudi_in_order(target, wanted, columns) }}
             {%- endcall -%}
         {%- endif -%}
         {%- do persist_docs(target, model) -%}
@@ -25,7 +25,7 @@
 {%- endmacro %}
 
 {#- What is to be inserted, column by column as the table has them: partitions last, null where the model has none. -#}
-{% macro _in_order(target, wanted, columns) -%}
+{% macro hudi_in_order(target, wanted, columns) -%}
     {%- set values = [] -%}
     {%- for column in adapter.get_columns_in_relation(target) -%}
         {%- set name = adapter.quote(column.name) -%}
@@ -43,7 +43,7 @@
     {%- call statement('main') -%}
         {%- if run_query('select 1 as row from ' ~ batch ~ ' limit 1') -%}
             insert overwrite table {{ target }} {{ partition_cols(label='partition') }}
-            {{ _in_order(target, batch, columns) }}
+            {{ hudi_in_order(target, batch, columns) }}
         {%- else -%}
             {#- No row has a partition that it could replace -#}
             delete from {{ target }}

@@ -27,7 +27,13 @@
     {%- do log(target ~ ': ' ~ row_count ~ ' rows differ', info=true) -%}
     {%- do hudi_set_state(upstreams) -%}
     {%- call statement('main') -%}
-        {{ hudi_merge_sql(target, difference, key, columns) }}
+        {%- if row_count -%}
+            {{ hudi_merge_sql(target, difference, key, columns) }}
+        {%- else -%}
+            {#- A commit for what it says of the upstreams: a merge of no rows would take half as long again -#}
+            insert into table {{ target }}
+            {{ hudi_in_order(target, difference, columns) }}
+        {%- endif %}
     {%- endcall -%}
     {%- do hudi_reset_state() -%}
     {%- for table in kept -%}

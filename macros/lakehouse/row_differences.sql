@@ -1,7 +1,7 @@
 {#-
     How two tables of one model differ, as one row: rows of both, keys that only one has, and rows of which a column differs.
-    Rows are compared by a hash: what is shuffled and sorted is a key and a number. The hash passes over nulls: where they stand
-    is part of it.
+    Rows are compared by a hash: what is shuffled is a key and a number, and neither table is sorted. The hash passes over
+    nulls: where they stand is part of it.
 -#}
 {% macro row_differences(ours, theirs, key, columns) -%}
     {%- set places = [] -%}
@@ -10,12 +10,24 @@
     {%- endfor -%}
     {%- set row_hash = 'xxhash64(' ~ hudi_quoted(columns) ~ ', array(' ~ places | join(', ') ~ '))' -%}
     select
-        count(ours.row_hash) as rows_here,
-        count(theirs.row_hash) as rows_there,
-        count_if(theirs.row_hash is null) as only_here,
-        count_if(ours.row_hash is null) as only_there,
-        count_if(ours.row_hash <> theirs.row_hash) as changed
-    from (select {{ hudi_quoted(key) }}, {{ row_hash }} as row_hash from {{ ours }}) as ours
-    full outer join (select {{ hudi_quoted(key) }}, {{ row_hash }} as row_hash from {{ theirs }}) as theirs
-        on {{ hudi_equal('ours', 'theirs', key) }}
+        coalesce(sum(rows_here), 0) as rows_here,
+        coalesce(sum(rows_there), 0) as rows_there,
+        count_if(rows_there = 0) as only_here,
+        count_if(rows_here = 0) as only_there,
+        count_if(hash_here <> hash_there) as changed
+    from (
+        select
+            count(hash_here) as rows_here,
+            count(hash_there) as rows_there,
+            max(hash_here) as hash_here,
+            max(hash_there) as hash_there
+        from (
+            select {{ hudi_quoted(key) }}, {{ row_hash }} as hash_here, cast(null as bigint) as hash_there
+            from {{ ours }}
+            union all
+            select {{ hudi_quoted(key) }}, cast(null as bigint) as hash_here, {{ row_hash }} as hash_there
+            from {{ theirs }}
+        )
+        group by {{ hudi_quoted(key) }}
+    )
 {%- endmacro %}
