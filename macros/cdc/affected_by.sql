@@ -4,13 +4,20 @@
 
     A source that can bring new rows needs an entry by the model's key. Any other entry finds rows that are there: its
     columns must hold what the rows refer to, also where that is missing.
+
+    With `reads: [saletime]`, a changed row counts only where it came, went, or has another value in one of these columns or
+    of those that are looked at. Returned are also `columns`, what is read of the table, and `reads_before`, whether it is read
+    as it was too.
 -#}
 {% macro affected_by() -%}
     {%- set told = (config.get('meta') or {}).get('affected_by') or [] -%}
-    {%- set expected = "expected a list of {source: <source>.<table>, by: {<column of the model>: <column of the table>}}" -%}
+    {%- set expected = "expected a list of {source: <source>.<table>, by: {<column of the model>: <column of the table>}}, "
+        ~ "each with reads: [<column of the table>] or without" -%}
     {%- set entries = [] -%}
     {%- for entry in told -%}
-        {%- if entry is not mapping or entry.keys() | sort != ['by', 'source'] or entry.by is not mapping or not entry.by -%}
+        {%- set reads = entry.reads if entry is mapping and 'reads' in entry else [] -%}
+        {%- if entry is not mapping or entry.keys() | reject('eq', 'reads') | sort != ['by', 'source']
+            or entry.by is not mapping or not entry.by or reads is string or reads is not iterable -%}
             {{ exceptions.raise_compiler_error(model.unique_id ~ ": got affected_by = " ~ entry ~ ", " ~ expected) }}
         {%- endif -%}
         {%- set found = [] -%}
@@ -23,15 +30,17 @@
             ) }}
         {%- endif -%}
         {%- set key = (((found[0].config.get('meta') or {}).get('ingest') or {}).get('key') or []) | map('lower') | list -%}
-        {%- for column in entry.by.values() if column | lower not in found[0].columns.keys() | map('lower') | list -%}
+        {%- set columns = entry.by.values() | list + reads | list -%}
+        {%- for column in columns if column | lower not in found[0].columns.keys() | map('lower') | list -%}
             {{ exceptions.raise_compiler_error(
                 model.unique_id ~ ": got affected_by column '" ~ column ~ "' of " ~ entry.source ~ ", expected one of "
                 ~ found[0].columns.keys() | join(', ')
             ) }}
         {%- endfor -%}
-        {%- set beyond_key = entry.by.values() | map('lower') | reject('in', key) | list -%}
+        {%- set beyond_key = columns | map('lower') | reject('in', key) | list -%}
         {%- do entries.append({
-            'relation': found[0].relation_name, 'by': entry.by, 'reads_before': beyond_key | length > 0
+            'relation': found[0].relation_name, 'by': entry.by, 'reads': reads | list,
+            'columns': columns + (['__deleted'] if reads else []), 'reads_before': beyond_key | length > 0
         }) -%}
     {%- endfor -%}
     {%- do return(entries) -%}

@@ -9,7 +9,7 @@
     {%- for relation, own in entries | groupby('relation') -%}
         {%- set columns = [] -%}
         {%- for entry in own -%}
-            {%- do columns.extend(entry.by.values()) -%}
+            {%- do columns.extend(entry.columns) -%}
             {%- for column in entry.by if column | lower not in types -%}
                 {{ exceptions.raise_compiler_error(
                     model.unique_id ~ ": got affected_by column '" ~ column ~ "', expected one of " ~ types.keys() | join(', ')
@@ -22,7 +22,8 @@
         ) -%}
         {%- do kept.extend(changed) -%}
         {%- for entry in own -%}
-            {%- do selects.append(_reached_keys(target, key, entry, _changed_values(entry, changed, types))) -%}
+            {%- set values = _changed_values(entry, changed, types, own[0].seen | length + 1) -%}
+            {%- do selects.append(_reached_keys(target, key, entry, values)) -%}
         {%- endfor -%}
     {%- endfor -%}
     {%- do hudi_keep(keys, selects | join(' union ')) -%}
@@ -71,18 +72,30 @@
     {%- endif %}
 {%- endmacro %}
 
-{% macro _changed_values(entry, changed, types) -%}
+{#-
+    What the rows that are reached have in the entry's columns. Of a row that is looked at as it was, each version is one row
+    of the two tables: where the entry names what is read, those are left out that are there in all, with equal values.
+-#}
+{% macro _changed_values(entry, changed, types, versions) -%}
     {%- set values = [] -%}
     {%- for column, source_column in entry.by.items() -%}
         {%- do values.append(
             'cast(' ~ adapter.quote(source_column) ~ ' as ' ~ types[column | lower] ~ ') as ' ~ adapter.quote(column)
         ) -%}
     {%- endfor -%}
+    {%- set changed_rows -%}
+        {%- for table in changed[:2 if entry.reads_before else 1] %}
+        select * from {{ table }}{{ ' union all' if not loop.last }}
+        {%- endfor %}
+    {%- endset -%}
     select {{ values | join(', ') }}
-    from {{ changed[0] }}
-    {%- if entry.reads_before %}
-    union
-    select {{ values | join(', ') }}
-    from {{ changed[1] }}
+    from ({{ changed_rows }})
+    {%- if entry.reads and entry.reads_before %}
+    where _hoodie_record_key in (
+        select _hoodie_record_key
+        from ({{ changed_rows }})
+        group by _hoodie_record_key
+        having count(*) < {{ versions }} or count(distinct struct({{ hudi_quoted(entry.columns | unique) }})) > 1
+    )
     {%- endif -%}
 {%- endmacro %}

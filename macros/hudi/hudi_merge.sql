@@ -41,11 +41,14 @@
     {%- endfor -%}
 {%- endmacro %}
 
+{#-
+    As a condition, which Spark carries to the scans that the key comes from. A join stays above all that the relation
+    computes: Spark pushes none below a select that has an expression.
+-#}
 {% macro hudi_rows_of(relation, keys, key) -%}
     (
-        select these.*
-        from {{ relation }} as these
-        left semi join {{ keys }} as chosen
-            on {{ hudi_equal('these', 'chosen', key) }}
+        select *
+        from {{ relation }}
+        where ({{ hudi_quoted(key) }}) in (select {{ hudi_quoted(key) }} from {{ keys }})
     )
 {%- endmacro %}

@@ -41,7 +41,7 @@ group by customers.id, customers.name
 """
 REACH_TOTALS = [
     {"source": "shop.customers", "by": {"id": "id"}},
-    {"source": "shop.orders", "by": {"id": "customer"}},
+    {"source": "shop.orders", "by": {"id": "customer"}, "reads": ["amount", "at"]},
 ]
 MODELS = ("fct_orders", "customer_totals")
 OPTIONS = {"type": "cow", "hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "1"}
@@ -153,6 +153,27 @@ def test_an_increment_reaches_what_changed_and_nothing_else(table_type: str, mak
     assert {action for _, action in models.commits("fct_orders")} == {"commit"}
 
 
+def test_a_row_reaches_others_by_what_they_read_of_it(make_shop: MakeShop) -> None:
+    shop = make_shop()
+    models = shop.models
+
+    def written(op: str, **order: int) -> list[str]:
+        shop.change(("orders", op, order))
+        models.run("customer_totals")
+        return models.told("customer_totals")
+
+    # The entry is not true, for totals show when the last order was: so it is seen what is not looked for.
+    reach = [REACH_TOTALS[0], {"source": "shop.orders", "by": {"id": "customer"}, "reads": ["amount"]}]
+    models.write("customer_totals", TOTALS, materialized="incremental", meta={"affected_by": reach})
+    assert written("u", id=1, customer=2, amount=1, at=98) == ["0 rows differ"]
+    assert written("u", id=1, customer=2, amount=7, at=98) == ["1 rows differ"]
+    shop.require_law("customer_totals")
+    assert written("u", id=1, customer=3, amount=7, at=98) == ["2 rows differ"]
+    assert written("c", id=40, customer=1, amount=0, at=99) == ["1 rows differ"]
+    assert written("d", id=40, customer=1, amount=0, at=99) == ["1 rows differ"]
+    shop.require_law("customer_totals")
+
+
 def test_the_whole_table_is_compared_where_commits_cannot_tell(make_shop: MakeShop) -> None:
     shop = make_shop()
     models = shop.models
@@ -251,6 +272,14 @@ WRONG = [
     (
         {"source": "shop.orders", "by": {"number": "id"}},
         "got affected_by column 'number', expected one of id, customer",
+    ),
+    (
+        {"source": "shop.orders", "by": {"id": "id"}, "reads": ["price"]},
+        "got affected_by column 'price' of shop.orders, expected one of id",
+    ),
+    (
+        {"source": "shop.orders", "by": {"id": "id"}, "reads": "amount"},
+        "each with reads: [<column of the table>] or without",
     ),
     ({"source": "shop.orders"}, "expected a list of {source: <source>.<table>, by: {"),
 ]

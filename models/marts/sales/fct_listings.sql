@@ -5,7 +5,7 @@
         options={'type': 'cow', 'hoodie.index.type': 'BUCKET', 'hoodie.bucket.index.num.buckets': '4'},
         meta={'affected_by': [
             {'source': 'tickit.listing', 'by': {'listing_id': 'listid'}},
-            {'source': 'tickit.sale', 'by': {'listing_id': 'listid'}},
+            {'source': 'tickit.sale', 'by': {'listing_id': 'listid'}, 'reads': ['qtysold', 'pricepaid', 'saletime']},
             {'source': 'tickit.event', 'by': {'event_id': 'eventid'}},
             {'source': 'tickit.category', 'by': {'category_id': 'catid'}},
             {'source': 'tickit.date', 'by': {'date_id': 'dateid'}},

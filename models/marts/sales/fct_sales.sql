@@ -5,8 +5,8 @@
         options={'type': 'cow', 'hoodie.index.type': 'BUCKET', 'hoodie.bucket.index.num.buckets': '4'},
         meta={'affected_by': [
             {'source': 'tickit.sale', 'by': {'sale_id': 'salesid'}},
-            {'source': 'tickit.sale', 'by': {'buyer_id': 'buyerid'}},
-            {'source': 'tickit.sale', 'by': {'seller_id': 'sellerid'}},
+            {'source': 'tickit.sale', 'by': {'buyer_id': 'buyerid'}, 'reads': ['saletime']},
+            {'source': 'tickit.sale', 'by': {'seller_id': 'sellerid'}, 'reads': ['saletime']},
             {'source': 'tickit.listing', 'by': {'listing_id': 'listid'}},
             {'source': 'tickit.event', 'by': {'event_id': 'eventid'}},
             {'source': 'tickit.category', 'by': {'category_id': 'catid'}},
