@@ -129,7 +129,8 @@ def _increments(spark: SparkSession, sale: Table, changes: int, rounds: int) -> 
 
 def _updated(event: dict[str, object], number: int, at: int) -> dict[str, object]:
     """The row with another price, later in the log than all before."""
-    return {**event, "pricepaid": 1000.0 + number, "commission": 150.0, "__op": "u", "__source_pos": BEHIND * number + at}
+    price = {"pricepaid": 1000.0 + number, "commission": 150.0}
+    return {**event, **price, "__op": "u", "__source_pos": BEHIND * number + at}
 
 
 def _slim(project: Path, state: Path) -> float:

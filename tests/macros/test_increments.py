@@ -174,6 +174,26 @@ def test_a_row_reaches_others_by_what_they_read_of_it(make_shop: MakeShop) -> No
     shop.require_law("customer_totals")
 
 
+def test_a_key_of_several_columns_is_followed(make_shop: MakeShop) -> None:
+    shop = make_shop()
+    models = shop.models
+    sql = "select customer, id, amount from {{ ref('stg_orders') }}"
+    reach = [{"source": "shop.orders", "by": {"customer": "customer", "id": "id"}}]
+    key = ["customer", "id"]
+    models.write("orders_of", sql, materialized="incremental", unique_key=key, meta={"affected_by": reach})
+    models.write("select_of_orders_of", sql, materialized="view")
+    models.run("orders_of", "select_of_orders_of")
+    # One order moves to another customer, which is another key; one has another amount, one is gone.
+    shop.change(
+        ("orders", "u", {"id": 1, "customer": 4, "amount": 1, "at": 1}),
+        ("orders", "u", {"id": 2, "customer": 3, "amount": 50, "at": 2}),
+        ("orders", "d", {"id": 3, "customer": 4, "amount": 3, "at": 3}),
+    )
+    models.run("orders_of")
+    assert models.told("orders_of") == ["4 rows differ"]
+    shop.require_law("orders_of")
+
+
 def test_the_whole_table_is_compared_where_commits_cannot_tell(make_shop: MakeShop) -> None:
     shop = make_shop()
     models = shop.models
