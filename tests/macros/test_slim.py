@@ -137,6 +137,12 @@ def described(repository: Repository) -> None:
     repository.models.project.write_models(yaml.safe_dump(declared), "_models.yml")
 
 
+def another_source(repository: Repository) -> None:
+    models, schema = repository.models, repository.models.project.schema
+    models.do(f"create table {schema}.orders_kept using parquet as select * from {schema}.orders where id < 5")
+    models.project.declare({"tables": [{**table_of("orders", ORDERS, ["id"]), "identifier": "orders_kept"}]})
+
+
 def test_a_new_column_builds_the_model_and_what_reads_it(repository: Repository) -> None:
     built, text = repository.built(more_columns, "column")
     assert built == {"fct_orders", "customer_totals"}
@@ -175,6 +181,14 @@ def test_a_macro_builds_what_uses_it(repository: Repository) -> None:
     built, text = repository.built(lambda _: path.write_text(macro), "macro")
     assert built == {"fct_orders", "customer_totals"}
     assert "| fct_orders | 9 | 9 | 0 | 0 | 8 | amount 8 |" in text
+
+
+def test_a_source_builds_what_reads_it(repository: Repository) -> None:
+    built, text = repository.built(another_source, "source")
+    assert built == {"stg_orders", "fct_orders", "customer_totals"}
+    assert "| stg_orders | of what it reads |  |" in text
+    assert "| fct_orders | 5 | 9 | 0 | 4 | 0 |  |" in text
+    assert "Consumers: dashboard." in text
 
 
 def test_a_description_builds_nothing_that_has_rows(repository: Repository) -> None:
