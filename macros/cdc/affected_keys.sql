@@ -22,8 +22,7 @@
         ) -%}
         {%- do kept.extend(changed) -%}
         {%- for entry in own -%}
-            {%- set values = _changed_values(entry, changed, types, own[0].seen | length + 1) -%}
-            {%- do selects.append(_reached_keys(target, key, entry, values)) -%}
+            {%- do selects.append(_reached_keys(target, key, entry, _changed_values(entry, changed, types))) -%}
         {%- endfor -%}
     {%- endfor -%}
     {%- do hudi_keep(keys, selects | join(' union ')) -%}
@@ -76,7 +75,7 @@
     What the rows that are reached have in the entry's columns. Of a row that is looked at as it was, each version is one row
     of the two tables: where the entry names what is read, those are left out that are there in all, with equal values.
 -#}
-{% macro _changed_values(entry, changed, types, versions) -%}
+{% macro _changed_values(entry, changed, types) -%}
     {%- set values = [] -%}
     {%- for column, source_column in entry.by.items() -%}
         {%- do values.append(
@@ -95,7 +94,7 @@
         select _hoodie_record_key
         from ({{ changed_rows }})
         group by _hoodie_record_key
-        having count(*) < {{ versions }} or count(distinct struct({{ hudi_quoted(entry.columns | unique) }})) > 1
+        having count(*) < {{ entry.seen | length + 1 }} or count(distinct struct({{ hudi_quoted(entry.columns | unique) }})) > 1
     )
     {%- endif -%}
 {%- endmacro %}
