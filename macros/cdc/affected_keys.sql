@@ -3,8 +3,7 @@
     where more than its key is looked at, as it was before: an aggregate has to see the group that a row has left.
     Returns the tables to be dropped in the end.
 -#}
-{% macro affected_keys(keys, target, key, entries) -%}
-    {%- set types = hudi_types(adapter.get_columns_in_relation(target)) -%}
+{% macro affected_keys(keys, target, types, key, entries) -%}
     {%- set selects, kept = [], [keys] -%}
     {%- for relation, own in entries | groupby('relation') -%}
         {%- set columns = [] -%}

@@ -29,10 +29,10 @@
     {%- if not described -%}
         {%- do described.update(_described(relation)) -%}
     {%- endif -%}
-    {%- set commits = _commits(name) -%}
+    {%- set commits = hudi_commits(relation) -%}
     {%- do return({
         'instant': last,
-        'completed': commits.columns['state_transition_time'].values() | max,
+        'completed': commits | map(attribute='state_transition_time') | max,
         'pending': pending,
         'made': described['Created Time'] ~ ' ' ~ _removed_for_good(relation, commits),
     }) -%}
@@ -40,7 +40,7 @@
 
 {#- When a Hudi table's newest commits were completed. -#}
 {% macro completions(relation) -%}
-    {%- do return(_commits(hudi_name(relation)).columns['state_transition_time'].values() | list) -%}
+    {%- do return(hudi_commits(relation) | map(attribute='state_transition_time') | list) -%}
 {%- endmacro %}
 
 {% macro _timeline(name) -%}
@@ -68,10 +68,6 @@
         from {{ relation }}
     {%- endset -%}
     {%- do return(run_query(files).columns[0].values()[0]) -%}
-{%- endmacro %}
-
-{% macro _commits(name) -%}
-    {%- do return(run_query("call show_commits(table => '" ~ name ~ "', limit => 100)")) -%}
 {%- endmacro %}
 
 {#-

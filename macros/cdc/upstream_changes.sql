@@ -5,7 +5,7 @@
     A source may have changed while it was read: what the model has of a row may be what it was for that moment only. So a row
     counts also as it was behind each commit from the version that was told to the model's own commit.
 -#}
-{% macro upstream_changes(target, before, now) -%}
+{% macro upstream_changes(before, now) -%}
     {%- if before is none -%}
         {%- do return({'whole': 'its last commit does not say from what it was built', 'changed': []}) -%}
     {%- endif -%}
@@ -19,7 +19,7 @@
         {%- do return({'whole': 'it reads other tables', 'changed': []}) -%}
     {%- endif -%}
     {%- set entries = affected_by() -%}
-    {%- set changed, built = [], [] -%}
+    {%- set changed = [] -%}
     {%- for relation, version in now.tables.items() if version != before.tables[relation] -%}
         {%- set since, meanwhile = before.tables[relation], [] -%}
         {%- set own = entries | selectattr('relation', 'equalto', relation) | list -%}
@@ -31,8 +31,7 @@
             {%- if not _is_retained(relation, since) -%}
                 {%- do return({'whole': relation ~ ' as it was at ' ~ since.completed ~ ' is cleaned away', 'changed': []}) -%}
             {%- endif -%}
-            {%- do built.append(completions(target) | max) if not built -%}
-            {%- do meanwhile.extend(completions(relation) | select('gt', since.completed) | select('le', built[0])) -%}
+            {%- do meanwhile.extend(completions(relation) | select('gt', since.completed) | select('le', before.completed)) -%}
             {%- if meanwhile | length > 5 -%}
                 {%- do return({
                     'whole': relation ~ ' had ' ~ meanwhile | length ~ ' commits while the last run read it', 'changed': []

@@ -1,18 +1,20 @@
 {#- A run of an incremental Hudi model that has its table already. -#}
 {% macro hudi_increment(existing, strategy, on_schema_change, wanted, before, upstreams) -%}
     {%- set target = existing.incorporate(type='table') -%}
-    {%- set columns = hudi_merge_columns(target, wanted, on_schema_change, model.unique_id) -%}
+    {%- set present_columns = adapter.get_columns_in_relation(target) -%}
+    {%- set columns = hudi_merge_columns(target, present_columns, wanted, on_schema_change, model.unique_id) -%}
     {%- if columns is none -%}
         {%- do log(target ~ ': its columns are others now, it is built anew (on_schema_change = sync_all_columns)', info=true) -%}
         {%- do hudi_rebuild(target, existing, wanted, upstreams) -%}
     {%- else -%}
         {%- if strategy == 'merge' -%}
-            {%- do hudi_merge(target, wanted, columns, before, upstreams) -%}
+            {%- do hudi_merge(target, present_columns, wanted, columns, before, upstreams) -%}
         {%- elif strategy == 'microbatch' -%}
             {%- do _replace_batch(target, wanted, columns) -%}
         {%- else -%}
             {%- call statement('main') -%}
                 {%- if strategy == 'append' -%}
+                    {%- do hudi_insert_as(target, 'insert') -%}
                     insert into table {{ target }}
                 {%- else -%}
                     insert overwrite table {{ target }} {{ partition_cols(label='partition') }}

@@ -2,11 +2,11 @@
     Leaves the table as its full refresh would, in one commit: of the rows that may have changed, those that differ are
     written. Which may have changed say the upstreams' commits (`affected_keys`), or all may.
 
-    The difference is computed once and kept as a table while it is needed (`hudi_keep`).
+    The difference is computed once and kept as a table while it is needed (`hudi_keep`). Hudi's merge is for rows that go.
 -#}
-{% macro hudi_merge(target, wanted, columns, before, upstreams) -%}
+{% macro hudi_merge(target, present_columns, wanted, columns, before, upstreams) -%}
     {%- set key = key_columns(config.get('unique_key'), model.unique_id) -%}
-    {%- set changes = upstream_changes(target, before, upstreams) -%}
+    {%- set changes = upstream_changes(before, upstreams) -%}
     {%- if changes.whole is none and not changes.changed -%}
         {%- do log(target ~ ': nothing upstream has changed', info=true) -%}
         {%- call statement('main') -%} select 'nothing upstream has changed' as result {%- endcall -%}
@@ -18,21 +18,23 @@
     {%- if changes.whole is not none -%}
         {%- do log(target ~ ': the whole table is compared: ' ~ changes.whole, info=true) -%}
     {%- else -%}
-        {%- do kept.extend(affected_keys(affected, target, key, changes.changed)) -%}
+        {%- do kept.extend(affected_keys(affected, target, hudi_types(present_columns), key, changes.changed)) -%}
         {%- set source = hudi_rows_of(wanted, affected, key) -%}
         {%- set present = hudi_rows_of(target, affected, key) -%}
     {%- endif -%}
     {%- do hudi_keep(difference, hudi_difference_sql(present, source, key, columns)) -%}
-    {%- set row_count = run_query('select count(*) as row_count from ' ~ difference).columns[0].values()[0] -%}
-    {%- do log(target ~ ': ' ~ row_count ~ ' rows differ', info=true) -%}
+    {%- set counts = 'select count(*) as row_count, count_if(is_to_be_removed) as removed_count from ' ~ difference -%}
+    {%- set counted = run_query(counts)[0] -%}
+    {%- do log(target ~ ': ' ~ counted['row_count'] ~ ' rows differ', info=true) -%}
+    {#- Columns that the model has no longer keep what they hold; a table that was renamed waits for a merge (`persist_docs`) -#}
+    {%- set kept_columns = present_columns | map(attribute='name') | reject('in', columns) | list -%}
+    {%- set is_renamed = config.persist_column_docs() and not hudi_has_schema_of_its_name(target) -%}
     {%- do hudi_set_state(upstreams) -%}
     {%- call statement('main') -%}
-        {%- if row_count -%}
+        {%- if counted['removed_count'] or kept_columns or is_renamed -%}
             {{ hudi_merge_sql(target, difference, key, columns) }}
         {%- else -%}
-            {#- A commit for what it says of the upstreams: a merge of no rows would take half as long again -#}
-            insert into table {{ target }}
-            {{ hudi_in_order(target, difference, columns) }}
+            {{ hudi_upsert_sql(target, difference, columns) }}    {#- also of no rows: a commit for what it says of the upstreams -#}
         {%- endif %}
     {%- endcall -%}
     {%- do hudi_reset_state() -%}

@@ -1,6 +1,5 @@
-{% macro hudi_merge_columns(target, source, on_schema_change, model_name) -%}
+{% macro hudi_merge_columns(target, target_columns, source, on_schema_change, model_name) -%}
     {%- set source_columns = adapter.get_columns_in_relation(source) -%}
-    {%- set target_columns = adapter.get_columns_in_relation(target) -%}
     {%- set source_types, target_types = hudi_types(source_columns), hudi_types(target_columns) -%}
     {%- set added, gone, changed = [], [], [] -%}
     {%- for column in source_columns -%}

@@ -1,19 +1,13 @@
 {#-
-    What a model's last commit says of its upstreams, as they were before it read them; none where it says nothing: another
-    writer has been there since, or the table is of an earlier version of the project.
+    What a model's last commit says of its upstreams, as they were before it read them, and when it was `completed`; none where
+    it says nothing: another writer has been there since, or the table is of an earlier version of the project.
 
     The profile tells Hudi to keep every setting with that beginning in the commit itself, so that no state can disagree
     with the rows. The name holds the model's: threads of the embedded session share their settings.
 -#}
 {% macro hudi_state(target) -%}
-    {%- set found = run_query(
-        "call show_commit_extra_metadata(table => '" ~ hudi_name(target) ~ "', limit => 1, metadata_key => '"
-        ~ hudi_state_name() ~ "')"
-    ) -%}
-    {%- for row in found if row['metadata_value'] -%}
-        {%- do return(fromjson(row['metadata_value'])) -%}
-    {%- endfor -%}
-    {%- do return(none) -%}
+    {%- set kept = hudi_kept_in_commit(target, hudi_state_name()) -%}
+    {%- do return(none if kept is none else dict(fromjson(kept.value), completed=kept.completed)) -%}
 {%- endmacro %}
 
 {% macro hudi_set_state(upstreams) -%}

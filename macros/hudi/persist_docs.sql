@@ -36,7 +36,7 @@
                 {%- do changed.append(name) -%}
             {%- endif -%}
         {%- endfor -%}
-        {%- if changed and not _has_schema_of_its_name(relation) -%}
+        {%- if changed and not hudi_has_schema_of_its_name(relation) -%}
             {%- do log(
                 relation ~ ': the comments of ' ~ changed | join(', ') ~ ' stay as they are until a merge has written to it: '
                 ~ 'Hudi changes none of a table that has another name than when it was built', info=true
@@ -52,14 +52,13 @@
     {%- endif -%}
 {%- endmacro %}
 
-{#- Hudi takes two schemas of different names for incompatible ones; a table that took its name by a rename has the old one. -#}
-{% macro _has_schema_of_its_name(relation) -%}
-    {%- for row in run_query(
-        "call show_commit_extra_metadata(table => '" ~ hudi_name(relation) ~ "', limit => 1, metadata_key => 'schema')"
-    ) -%}
-        {%- do return(fromjson(row['metadata_value']).name == relation.identifier ~ '_record') -%}
-    {%- endfor -%}
-    {%- do return(false) -%}
+{#-
+    Hudi takes two schemas of different names for incompatible ones; a table that took its name by a rename has the old one,
+    until a merge: inserts keep it.
+-#}
+{% macro hudi_has_schema_of_its_name(relation) -%}
+    {%- set schema = hudi_kept_in_commit(relation, 'schema') -%}
+    {%- do return(schema is not none and fromjson(schema.value).name == relation.identifier ~ '_record') -%}
 {%- endmacro %}
 
 {#- In place of dbt-spark's, which leaves a backslash to be read as the beginning of something else. -#}

@@ -20,14 +20,13 @@
     {%- set query -%}
         select
             {%- for column in columns %}
-            {{ 'staged' if column | lower == names.dbt_valid_to | lower else 'present' }}.{{ adapter.quote(column) }},
+            {{ 'staged' if column | lower == names.dbt_valid_to | lower else 'present' }}.{{ adapter.quote(column) }}{{ ',' if not loop.last }}
             {%- endfor %}
-            false as is_to_be_removed
         from {{ target }} as present
         inner join {{ staged }} as staged on present.{{ version }} = staged.{{ version }}
         where {{ is_current }} and staged.dbt_change_type in ('update', 'delete')
         union all
-        select {{ hudi_quoted(columns) }}, false as is_to_be_removed
+        select {{ hudi_quoted(columns) }}
         from {{ staged }} as staged
         where
             staged.dbt_change_type = 'insert'
@@ -36,7 +35,7 @@
     {%- do hudi_keep(versions, query) -%}
     {%- set row_count = run_query('select count(*) as row_count from ' ~ versions).columns[0].values()[0] -%}
     {%- if row_count > 0 -%}
-        {%- do run_query(hudi_merge_sql(target, versions, [names.dbt_scd_id], columns)) -%}
+        {%- do run_query(hudi_upsert_sql(target, versions, columns)) -%}
     {%- endif -%}
     {%- do hudi_drop(versions) -%}
     {#- dbt runs what is returned -#}

@@ -28,7 +28,6 @@ where abs(row_count - row_count_before) > row_count_before * {{ at_most_prcnt }}
             "has_rows_near_before: got " ~ relation ~ ", expected a table: the test cannot have a `where`"
         ) }}
     {%- endif -%}
-    {%- set commits = run_query("call show_commits(table => '" ~ hudi_name(relation) ~ "', limit => 20)") -%}
-    {%- set completed = commits.columns['state_transition_time'].values() | sort -%}
+    {%- set completed = hudi_commits_of_rows(relation) | map(attribute='state_transition_time') | sort -%}
     {%- do return(completed[-2] if completed | length > 1 else none) -%}
 {%- endmacro %}

@@ -44,7 +44,7 @@ REACH_TOTALS = [
     {"source": "shop.orders", "by": {"id": "customer"}, "reads": ["amount", "at"]},
 ]
 MODELS = ("fct_orders", "customer_totals")
-OPTIONS = {"type": "cow", "hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "1"}
+OPTIONS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "1"}
 Change = tuple[str, str, Mapping[str, Any]]
 
 
@@ -86,14 +86,18 @@ MakeShop = Callable[..., Shop]
 
 @pytest.fixture
 def make_shop(spark: SparkSession, make_project: MakeProject, server: Server | None) -> MakeShop:
-    """Makes a shop with three tables, landed once, and built once; options are those of its silver tables."""
+    """Makes a shop with three tables, landed once, and built once; options are those of its silver tables.
 
-    def make(**options: Any) -> Shop:
+    `marts` are more options of Hudi for its models.
+    """
+
+    def make(marts: Mapping[str, str] | None = None, **options: Any) -> Shop:
         tables = {"orders": ORDER, "customers": CUSTOMER, "regions": REGION}
         project = make_project(
             {"tables": [table_of(name, columns, ["id"], **options) for name, columns in tables.items()]}
         )
-        models = Models.of(spark, project, server, file_format="hudi", unique_key="id", options=OPTIONS)
+        of_marts = {**OPTIONS, **(marts or {})}
+        models = Models.of(spark, project, server, file_format="hudi", unique_key="id", options=of_marts)
         for name in tables:
             models.write(f"stg_{name}", LIVE.format(name), materialized="view")
         for name, sql, reach in (("fct_orders", ORDERS, REACH_ORDERS), ("customer_totals", TOTALS, REACH_TOTALS)):
@@ -172,6 +176,16 @@ def test_a_row_reaches_others_by_what_they_read_of_it(make_shop: MakeShop) -> No
     assert written("c", id=40, customer=1, amount=0, at=99) == ["1 rows differ"]
     assert written("d", id=40, customer=1, amount=0, at=99) == ["1 rows differ"]
     shop.require_law("customer_totals")
+
+
+def test_a_mart_that_compacts_itself_is_followed(make_shop: MakeShop) -> None:
+    shop = make_shop({"type": "mor", "hoodie.compact.inline.max.delta.commits": "2"})
+    for number in range(4):
+        shop.change(("orders", "u", {"id": 1, "customer": 2, "amount": 50 + number, "at": 1}))
+        shop.run()
+        assert shop.models.told("fct_orders") == shop.models.told("customer_totals") == ["1 rows differ"]
+    actions = [action for _, action in shop.models.commits("fct_orders")]
+    assert (actions.count("deltacommit"), actions.count("commit")) == (5, 2)
 
 
 def test_a_key_of_several_columns_is_followed(make_shop: MakeShop) -> None:
@@ -262,7 +276,7 @@ SEEDS = [
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_changes_keep_the_law(seed: int, make_shop: MakeShop) -> None:
     draw = random.Random(seed)  # noqa: S311
-    shop = make_shop(table_type=draw.choice(["cow", "mor"]))
+    shop = make_shop({"type": draw.choice(["cow", "mor"])}, table_type=draw.choice(["cow", "mor"]))
     for _ in range(6):
         shop.change(*(some_change(draw, shop) for _ in range(draw.randint(0, 8))))
         shop.run()

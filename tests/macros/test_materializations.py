@@ -205,6 +205,37 @@ def test_rows_move_between_partitions_in_one_commit(options: dict[str, str], mak
 
 
 @pytest.mark.parametrize(
+    "options",
+    [
+        {**BUCKETS, "orderingFields": "at"},
+        {**BUCKETS, "type": "mor", "orderingFields": "at"},
+        pytest.param({}, marks=pytest.mark.slow),
+        pytest.param({"type": "mor"}, marks=pytest.mark.slow),
+        pytest.param({"hoodie.index.type": "BLOOM"}, marks=pytest.mark.long),
+    ],
+    ids=["bucket, ordered", "mor, ordered", "simple", "mor, simple", "bloom"],
+)
+def test_rows_come_and_change_where_none_goes(options: dict[str, str], make_models: MakeModels) -> None:
+    models = make_models(materialized="incremental", unique_key="id", partition_by="day", options=options)
+    for number, upto in enumerate((4, 4, 7)):
+        # The ordering field goes back from run to run.
+        values = f"{9 - number} as at, '{number}' as value, cast(id % 2 as int) as day"
+        models.write("model", f"select id, {values} from range({upto}) as numbers(id)")
+        models.run()
+        expected = [{"id": key, "at": 9 - number, "value": str(number), "day": key % 2} for key in range(upto)]
+        assert models.rows("model") == expected
+        assert len(models.commits("model")) == number + 1
+
+
+def test_append_appends_where_merges_were(make_models: MakeModels) -> None:
+    models = make_models(materialized="incremental", unique_key="id")
+    for number, strategy in enumerate(("merge", "merge", "append")):
+        models.write("model", NUMBERS.format(number, 3), incremental_strategy=strategy)
+        models.run()
+    assert models.rows("model") == sorted([*numbers(1), *numbers(2)], key=lambda row: (row["id"], row["value"]))
+
+
+@pytest.mark.parametrize(
     ("mode", "expected"),
     [
         ("ignore", [{"id": 1, "value": 2}, {"id": 2, "value": 2}]),

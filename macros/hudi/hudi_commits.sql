@@ -1,0 +1,28 @@
+{#- The newest hundred commits of a Hudi table, the last one first: `commit_time`, `state_transition_time`, `action` and counts. -#}
+{% macro hudi_commits(relation) -%}
+    {%- do return(run_query("call show_commits(table => '" ~ hudi_name(relation) ~ "', limit => 100)").rows) -%}
+{%- endmacro %}
+
+{#- Of these, the ones that may have written rows: of a merge-on-read table, a `commit` is a compaction. -#}
+{% macro hudi_commits_of_rows(relation) -%}
+    {%- set commits = hudi_commits(relation) -%}
+    {%- set is_merge_on_read = 'deltacommit' in commits | map(attribute='action') -%}
+    {%- do return(commits | rejectattr('action', 'equalto', 'commit' if is_merge_on_read else 'compaction') | list) -%}
+{%- endmacro %}
+
+{#-
+    What the last of these has kept under a name (`value`), and when it was `completed`; none where it has kept nothing. Without
+    an instant, Hudi looks at the last commit of all.
+-#}
+{% macro hudi_kept_in_commit(relation, name) -%}
+    {%- for commit in hudi_commits_of_rows(relation)[:1] -%}
+        {%- set found = run_query(
+            "call show_commit_extra_metadata(table => '" ~ hudi_name(relation) ~ "', instant_time => '" ~ commit['commit_time']
+            ~ "', metadata_key => '" ~ name ~ "')"
+        ) -%}
+        {%- for row in found if row['metadata_value'] -%}
+            {%- do return({'value': row['metadata_value'], 'completed': commit['state_transition_time']}) -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {%- do return(none) -%}
+{%- endmacro %}
