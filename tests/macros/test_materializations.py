@@ -271,6 +271,14 @@ def test_a_column_that_is_gone(mode: str, expected: object, make_models: MakeMod
     require_outcome(models, expected)
 
 
+def test_a_column_that_is_gone_keeps_what_it_holds_in_rows_that_change(make_models: MakeModels) -> None:
+    models = make_models(materialized="incremental", unique_key="id", on_schema_change="append_new_columns")
+    for columns in ("1 as value, 1 as more", "2 as more"):
+        models.write("model", f"select id, {columns} from range(1, 3) as numbers(id)")
+        models.run()
+    assert models.rows("model") == [{"id": 1, "value": 1, "more": 2}, {"id": 2, "value": 1, "more": 2}]
+
+
 @pytest.mark.parametrize("mode", ["ignore", "append_new_columns", "sync_all_columns", "fail"])
 def test_a_column_of_another_type(mode: str, make_models: MakeModels) -> None:
     models = make_models(materialized="incremental", unique_key="id", on_schema_change=mode)
