@@ -18,7 +18,7 @@ $(VENV)/.ready: requirements.lock pyproject.toml ingest/jars.lock ingest/jars.py
 	@touch $@
 
 demo: setup  ## Generate a database, land it, build and test the marts, land its changes, build again (SCALE=0.01: a quick look)
-	@python dev/demo.py --scale $(SCALE)
+	@python -m dev.demo --scale $(SCALE)
 
 up: setup  ## Start the real chain: databases, Kafka, registry, Connect with Debezium (SCALE=0.01, JSON=1: docs/chain.md)
 	@python -m dev.chain up --scale $(SCALE) $(if $(JSON),--with-json)

@@ -3,9 +3,9 @@ whole one, and a small model at all.
 
 TICKIT at a scale is landed, served by a Thrift server in this process, and built through it. Then, on the warm server:
 
-- everything is built once more from nothing, in one thread: the whole against the statements that it sent;
-- one mart of a copy of the project changes its text, and is built as `make slim` does: with main's manifest, and
-  without it, which builds everything in schemas of its own;
+- round by round each mart of a copy of the project, one at a time, changes its text and is built as `make slim` does,
+  beside main's tables; then everything is built from nothing;
+- everything is built once more, in one thread: the whole against the statements that it sent;
 - round by round rows of `sale` change and are landed; each incremental mart runs as it is, then with --full-refresh;
 - a model of ten rows runs, as a table and as a merge.
 
@@ -21,6 +21,7 @@ import random
 import shutil
 import statistics
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
@@ -44,7 +45,6 @@ ROOT = Path(__file__).resolve().parent.parent
 PARTS = ("*.yml", "models", "macros", "seeds", "analyses", "tests", "profiles", "dbt_packages")
 INCREMENTAL = ("--select", "config.materialized:incremental")
 SERVED = ("--target", "thrift")
-CHANGED_MART = "fct_listings"
 BEHIND = 10**10
 TEN_ROWS = "select id, {} as value from range(10) as numbers(id)"
 out = Console(width=None if Console().is_terminal else 140, highlight=False)
@@ -55,7 +55,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--changes", type=int, default=1000, help="Rows of sale that change in each round.")
-    parser.add_argument("--rounds", type=int, default=4, help="After one for warming up.")
+    parser.add_argument(
+        "--rounds", type=int, default=4, help="Of slim builds and of increments, after one of each for warming up."
+    )
     options = parser.parse_args()
     port = free_port()
     os.environ["LAKE_THRIFT_PORT"] = str(port)
@@ -77,32 +79,54 @@ def _measure(spark: SparkSession, project: Project, home: Path, changes: int, ro
     for path in (path for part in PARTS for path in ROOT.glob(part)):
         shutil.copytree(path, copy / path.name) if path.is_dir() else shutil.copy(path, copy)
     os.chdir(copy)
-    for _ in range(2):
-        _, whole = _timed(["build", "--full-refresh"])
-    out.print(f"dbt build: {whole:.1f} s in its threads")
+    _timed(["build", "--full-refresh"])
     state = home / "state"
     state.mkdir()
     shutil.copy(copy / "target" / "manifest.json", state)
+    # Before anything changes in silver: neither of them reads log files.
+    out.print(_slim_builds(copy, state, rounds))
     built, alone = _timed(["build", "--full-refresh", "--threads", "1"])
     out.print(
         f"dbt build in one thread: {alone:.1f} s, its {built.statements:,} statements {built.in_statements:.1f} s, "
         f"ratio {alone / built.in_statements:.2f}"
-    )
-    # Before anything changes in silver, as the whole build was: one of them alone would read log files.
-    (mart,) = copy.glob(f"models/**/{CHANGED_MART}.sql")
-    text = mart.read_text(encoding="utf-8")
-    mart.write_text(text + "\nwhere true\n", encoding="utf-8")
-    beside, slim = _slim(copy, home / "no_state"), _slim(copy, state)
-    mart.write_text(text, encoding="utf-8")
-    out.print(
-        f"slim build of {CHANGED_MART}: {slim:.1f} s, {slim / whole:.2f} of dbt build; "
-        f"of everything in schemas of its own {beside:.1f} s, ratio {slim / beside:.2f}"
     )
     (sale,) = (table for table in tables if table.name == "sale")
     out.print(_increments(spark, sale, changes, rounds))
     for materialized in ("table", "incremental"):
         took = _ten_rows(home / materialized, materialized)
         out.print(f"ten rows, {materialized}: {', '.join(f'{seconds:.2f}' for seconds in took)} s")
+
+
+def _slim_builds(project: Path, state: Path, rounds: int) -> Grid:
+    marts = {path: path.read_text(encoding="utf-8") for path in sorted(project.glob("models/marts/**/*.sql"))}
+    spent: dict[str, list[tuple[float, float]]] = {mart.stem: [] for mart in marts}
+    for number in range(rounds + 1):
+        took = {}
+        for mart, text in marts.items():
+            mart.write_text(text + "\nwhere true\n", encoding="utf-8")
+            began = time.monotonic()
+            _, failed = Slim(project, state, SERVED).run("lakehouse__pr_bench")
+            took[mart.stem] = time.monotonic() - began
+            if failed:
+                raise SystemExit("\n".join(failed))
+            mart.write_text(text, encoding="utf-8")
+        _, whole = _timed(["build", "--full-refresh"])
+        if number:
+            for name, seconds in took.items():
+                spent[name].append((seconds, whole))
+    return _grid(f"a slim build of one changed mart, median of {rounds}", ("slim", "dbt build"), spent)
+
+
+def _grid(title: str, sides: tuple[str, str], spent: Mapping[str, list[tuple[float, float]]]) -> Grid:
+    """Medians of both sides, and of the rounds' ratios."""
+    grid = Grid(title=title, title_justify="left")
+    for column in ("model", f"{sides[0]}, s", f"{sides[1]}, s", "ratio"):
+        grid.add_column(column, justify="left" if column == "model" else "right")
+    for model, pairs in spent.items():
+        first, second = (statistics.median(column) for column in zip(*pairs, strict=True))
+        ratio = statistics.median(one / other for one, other in pairs)
+        grid.add_row(model, f"{first:.2f}", f"{second:.2f}", f"{ratio:.2f}")
+    return grid
 
 
 def _increments(spark: SparkSession, sale: Table, changes: int, rounds: int) -> Grid:
@@ -121,28 +145,13 @@ def _increments(spark: SparkSession, sale: Table, changes: int, rounds: int) -> 
         if number > 1:
             for model, seconds in increment.seconds.items():
                 spent.setdefault(model, []).append((seconds, full.seconds[model]))
-    grid = Grid(title=f"{changes:,} changes of sale, median of {rounds}", title_justify="left")
-    for title in ("model", "increment, s", "full refresh, s", "ratio"):
-        grid.add_column(title, justify="left" if title == "model" else "right")
-    for model, pairs in spent.items():
-        increment_s, full_s = (statistics.median(column) for column in zip(*pairs, strict=True))
-        grid.add_row(model, f"{increment_s:.2f}", f"{full_s:.2f}", f"{increment_s / full_s:.2f}")
-    return grid
+    return _grid(f"{changes:,} changes of sale, median of {rounds}", ("increment", "full refresh"), spent)
 
 
 def _updated(event: dict[str, object], number: int, at: int) -> dict[str, object]:
     """The row with another price, later in the log than all before."""
     price = {"pricepaid": 1000.0 + number, "commission": 150.0}
     return {**event, **price, "__op": "u", "__source_pos": BEHIND * number + at}
-
-
-def _slim(project: Path, state: Path) -> float:
-    """Seconds of a pull request's build."""
-    began = time.monotonic()
-    _, failed = Slim(project, state, SERVED).run("lakehouse__pr_bench")
-    if failed:
-        raise SystemExit("\n".join(failed))
-    return time.monotonic() - began
 
 
 def _timed(arguments: list[str]) -> tuple[Built, float]:
