@@ -4,7 +4,8 @@ whole one, and a small model at all.
 TICKIT at a scale is landed, served by a Thrift server in this process, and built through it. Then, on the warm server:
 
 - round by round each mart of a copy of the project, one at a time, changes its text and is built as `make slim` does,
-  beside main's tables; then everything is built from nothing;
+  beside main's tables, then alone, with its tests and from nothing, which is the least that a slim build can take; then
+  everything is built from nothing;
 - everything is built once more, in one thread: the whole against the statements that it sent;
 - round by round rows of `sale` change and are landed; each incremental mart runs as it is, then with --full-refresh;
 - a model of ten rows runs, as a table and as a merge.
@@ -21,7 +22,7 @@ import random
 import shutil
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -99,33 +100,35 @@ def _measure(spark: SparkSession, project: Project, home: Path, changes: int, ro
 
 def _slim_builds(project: Path, state: Path, rounds: int) -> Grid:
     marts = {path: path.read_text(encoding="utf-8") for path in sorted(project.glob("models/marts/**/*.sql"))}
-    spent: dict[str, list[tuple[float, float]]] = {mart.stem: [] for mart in marts}
+    spent: dict[str, list[tuple[float, ...]]] = {mart.stem: [] for mart in marts}
     for number in range(rounds + 1):
         took = {}
         for mart, text in marts.items():
             mart.write_text(text + "\nwhere true\n", encoding="utf-8")
             began = time.monotonic()
             _, failed = Slim(project, state, SERVED).run("lakehouse__pr_bench")
-            took[mart.stem] = time.monotonic() - began
+            slim = time.monotonic() - began
             if failed:
                 raise SystemExit("\n".join(failed))
             mart.write_text(text, encoding="utf-8")
+            _, alone = _timed(["build", "--full-refresh", "--select", mart.stem])
+            took[mart.stem] = slim, alone
         _, whole = _timed(["build", "--full-refresh"])
         if number:
             for name, seconds in took.items():
-                spent[name].append((seconds, whole))
-    return _grid(f"a slim build of one changed mart, median of {rounds}", ("slim", "dbt build"), spent)
+                spent[name].append((*seconds, whole))
+    return _grid(f"one changed mart, median of {rounds}", ("slim build", "build of it alone", "build of all"), spent)
 
 
-def _grid(title: str, sides: tuple[str, str], spent: Mapping[str, list[tuple[float, float]]]) -> Grid:
-    """Medians of both sides, and of the rounds' ratios."""
+def _grid(title: str, sides: Sequence[str], spent: Mapping[str, list[tuple[float, ...]]]) -> Grid:
+    """Medians of all sides, and of the rounds' ratios to the last side."""
     grid = Grid(title=title, title_justify="left")
-    for column in ("model", f"{sides[0]}, s", f"{sides[1]}, s", "ratio"):
+    for column in ("model", *(f"{side}, s" for side in sides), *(f"{side}, ratio" for side in sides[:-1])):
         grid.add_column(column, justify="left" if column == "model" else "right")
-    for model, pairs in spent.items():
-        first, second = (statistics.median(column) for column in zip(*pairs, strict=True))
-        ratio = statistics.median(one / other for one, other in pairs)
-        grid.add_row(model, f"{first:.2f}", f"{second:.2f}", f"{ratio:.2f}")
+    for model, rounds in spent.items():
+        seconds = (statistics.median(column) for column in zip(*rounds, strict=True))
+        ratios = zip(*([side / last for side in others] for *others, last in rounds), strict=True)
+        grid.add_row(model, *(f"{number:.2f}" for number in (*seconds, *map(statistics.median, ratios))))
     return grid
 
 
@@ -134,7 +137,7 @@ def _increments(spark: SparkSession, sale: Table, changes: int, rounds: int) -> 
     topic = Path(sale.connection.path) / sale.options.topic
     events = [json.loads(line) for path in sorted(topic.rglob("*.json")) for line in path.read_text().splitlines()]
     draw = random.Random(1)  # noqa: S311
-    spent: dict[str, list[tuple[float, float]]] = {}
+    spent: dict[str, list[tuple[float, ...]]] = {}
     for number in range(1, rounds + 2):
         changed = draw.sample(events, changes)
         lines = (json.dumps(_updated(event, number, at)) for at, event in enumerate(changed))
