@@ -146,6 +146,8 @@ class _Peer:
         """Writes the table's events, the last of each key."""
         options = {**self._options, "hoodie.datasource.write.operation": operation}
         rows = _as_spark_reads(self._spark, table)
+        if "after" in rows.columns:
+            rows = rows.select("after.*", rows["source.pos"].alias("__source_pos"))
         rows.write.format("hudi").options(**options).mode("append").save(self._path)
 
 
