@@ -145,7 +145,7 @@ class _Commands:
 
 def _asked(manifest: Manifest | None, *arguments: str) -> dbtRunnerResult:
     """A command of dbt that builds nothing, and leaves no files: its manifest is a third of a second to write."""
-    return dbtRunner(manifest).invoke(["--quiet", "--no-write-json", *arguments])
+    return dbtRunner(manifest).invoke(["--log-level", "none", "--no-write-json", *arguments])
 
 
 def _result(manifest: Manifest | None, *arguments: str) -> Any:
