@@ -14,7 +14,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ingest.errors import LakeError
 
-_OF_NODES = ("LogModelResult", "LogTestResult", "LogSeedResult", "LogSnapshotResult", "LogFreshnessResult")
+_OF_NODES = (
+    "LogModelResult", "LogTestResult", "LogSeedResult", "LogSnapshotResult", "LogFreshnessResult", "LogNodeNoOpResult",
+    "SkippingDetails",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,8 @@ def run_dbt(arguments: Sequence[str], out: Console, manifest: Manifest | None = 
                 progress.update(task, total=total, advance=1)
 
         result: dbtRunnerResult = dbtRunner(manifest, [follow]).invoke(["--quiet", *arguments])
-        progress.update(task, total=1, completed=1) if progress.tasks[0].total is None else None
+        ended = progress.tasks[0].completed or 1  # dbt counts nodes that it tells nothing of
+        progress.update(task, total=ended, completed=ended)
     if result.exception:
         raise LakeError(f"{result.exception}", where=f"dbt {' '.join(arguments)}", action="see logs/dbt.log")
     results: list[Any] = list(getattr(result.result, "results", None) or [])
