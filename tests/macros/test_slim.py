@@ -6,7 +6,9 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -73,7 +75,10 @@ class Repository:
         self.git("commit", "--all", "--allow-empty", "--message", name)
         schema = f"lakehouse__pr_{name}"
         before, options = Path.cwd(), ("--profiles-dir", str(self.root), *self.models.target)
-        text, failed = Slim(self.root, self.state, options).run(schema)
+        with redirect_stdout(StringIO()) as shown:
+            text, failed = Slim(self.root, self.state, options).run(schema)
+        assert "unique_id" not in shown.getvalue()
+        assert "rows_here" not in shown.getvalue()
         os.chdir(before)
         self.git("checkout", "main")
         assert failed == []
