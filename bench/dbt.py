@@ -105,11 +105,7 @@ def _slim_builds(project: Path, state: Path, rounds: int) -> Grid:
         took = {}
         for mart, text in marts.items():
             mart.write_text(text + "\nwhere true\n", encoding="utf-8")
-            began = time.monotonic()
-            _, failed = Slim(project, state, SERVED).run("lakehouse__pr_bench")
-            slim = time.monotonic() - began
-            if failed:
-                raise SystemExit("\n".join(failed))
+            slim = _slim(project, state)
             mart.write_text(text, encoding="utf-8")
             _, alone = _timed(["build", "--full-refresh", "--select", mart.stem])
             took[mart.stem] = slim, alone
@@ -155,6 +151,15 @@ def _updated(event: dict[str, object], number: int, at: int) -> dict[str, object
     """The row with another price, later in the log than all before."""
     price = {"pricepaid": 1000.0 + number, "commission": 150.0}
     return {**event, **price, "__op": "u", "__source_pos": BEHIND * number + at}
+
+
+def _slim(project: Path, state: Path) -> float:
+    """Seconds of a pull request's build."""
+    began = time.monotonic()
+    _, failed = Slim(project, state, SERVED).run("lakehouse__pr_bench")
+    if failed:
+        raise SystemExit("\n".join(failed))
+    return time.monotonic() - began
 
 
 def _timed(arguments: list[str]) -> tuple[Built, float]:

@@ -144,7 +144,7 @@ class _Commands:
 
 
 def _asked(manifest: Manifest | None, *arguments: str) -> dbtRunnerResult:
-    """A command of dbt that builds nothing, and leaves no files: its manifest is a third of a second to write."""
+    """A command of dbt that builds nothing: it shows nothing, and leaves no manifest (a third of a second to write)."""
     return dbtRunner(manifest).invoke(["--log-level", "none", "--no-write-json", *arguments])
 
 
