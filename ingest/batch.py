@@ -23,20 +23,24 @@ from ingest.changes import (
     is_late,
     judge_late,
     key_changes,
+    may_be_moved,
     placed_by_delivery,
     precedes_truncate,
     ranked,
+    removed_values,
     truncated_rows,
     unplaced_offset,
     with_line,
     with_position,
+    with_removed_values,
 )
 from ingest.declaration import Table
 from ingest.decode.columns import metadata_columns, silver_columns
-from ingest.decode.debezium import EVENT_AS_JSON, MISREAD
+from ingest.decode.decoded import EVENT_AS_JSON, MISREAD
 from ingest.erasures import without_erased
 from ingest.errors import InputError
 from ingest.policies import MASKED_FORM
+from ingest.project import FilesConnection
 from ingest.silver import Counts, SilverTable, State
 
 
@@ -97,14 +101,8 @@ def apply(
         def keep(frame: DataFrame, *, at_once: bool = False) -> DataFrame:
             return stack.enter_context(_kept(frame, at_once=at_once))
 
-        changes, last, told = _arranged(decoded, table, before, keep)
-        if told.truncates and table.options.truncate == "fail":
-            raise InputError(
-                f"{told.truncates} truncates of the source table",
-                where=table.relation,
-                expected="none: the declaration says truncate: fail",
-                action="declare truncate: apply or ignore and run again; nothing of this batch was landed",
-            )
+        changes, last, told = _arranged(_placed(decoded, table, replayed), table, before, keep)
+        _require_no_truncate(table, told)
         counts = Counts(
             read=told.events,
             applied=told.keys + told.truncates,
@@ -132,13 +130,15 @@ def apply(
                 incomplete.append(judged.carried)
             raised = judged.winning
         columns = [f"`{name}`" for name in silver_columns(table)]
-        if told.unavailable:
+        if told.unavailable and table.key:
             incomplete.append(batch.where("_unavailable is not null"))
         if incomplete:
             batch, counts, unfilled, filled = _with_every_value(
                 batch, reduce(DataFrame.unionByName, incomplete), changes, silver, state, counts, keep
             )
             bad.append(unfilled)
+        if told.removed:
+            batch = with_removed_values(batch, changes, table, number=told.removed)
         rows = batch.select(*columns)
         # One that is delivered again has emptied the table already.
         if told.truncates and state is not None and _log_of(told.truncated) > _log_of(before.truncated):
@@ -162,11 +162,33 @@ def apply(
             columns=silver.column_types,
             hashed=silver.hashed,
             erased=before.erased,
+            says_deletes=before.says_deletes or told.says_deletes > 0,
         )
         if table.options.history:
             history.put(silver, state, changes, buckets=new.buckets, raised=raised, filled=filled, set_aside=bad[1:])
         silver.write(rows, new, first=state is None)
         return counts
+
+
+def _placed(decoded: DataFrame, table: Table, replayed: int | None) -> DataFrame:
+    """The changes; of files of a table without a key with their lines for their order.
+
+    Its rows are known by their places, and a file that is read again may be read in other parts. What comes back from
+    the quarantine has its line already.
+    """
+    if table.key or replayed is not None or not isinstance(table.connection, FilesConnection):
+        return decoded
+    return with_line(decoded, decoded).drop("_order").withColumnRenamed("_line", "_order")
+
+
+def _require_no_truncate(table: Table, told: _Summary) -> None:
+    if told.truncates and table.options.truncate == "fail":
+        raise InputError(
+            f"{told.truncates} truncates of the source table",
+            where=table.relation,
+            expected="none: the declaration says truncate: fail",
+            action="declare truncate: apply, ignore or quarantine and run again; nothing of this batch was landed",
+        )
 
 
 def _arranged(decoded: DataFrame, table: Table, before: State, keep: _Keep) -> tuple[DataFrame, DataFrame, _Summary]:
@@ -175,6 +197,10 @@ def _arranged(decoded: DataFrame, table: Table, before: State, keep: _Keep) -> t
     last, told = _last_of_each_key(changes, table, before, keep)
     if told.misread:
         raise MisreadError(f"{told.misread} events of {table.relation} are not written as the first ones are")
+    if told.tombstones and not (told.says_deletes or before.says_deletes):
+        # Nothing says whether these are the deletes themselves: they are set aside, with the reason they have.
+        changes = changes.withColumn("_ignored", F.col("_ignored") & F.col("_problem").isNull())
+        last, told = _last_of_each_key(changes, table, before, keep)
     if told.mixed:
         changes = placed_by_delivery(changes, table)
         last, told = _last_of_each_key(changes, table, before, keep)
@@ -212,9 +238,16 @@ class _Summary:
     unavailable: int
     mixed: int
     misread: int
+    tombstones: int
+    says_deletes: int
+    removed: int
     newest: str
     truncated: str
     unplaced: str
+
+
+# What `ranked` adds that only the count needs.
+_RANKS = ("_rank", "_repeated", "_mixed", "_is_oldest", "_says_deletes")
 
 
 def _last_of_each_key(changes: DataFrame, table: Table, before: State, keep: _Keep) -> tuple[DataFrame, _Summary]:
@@ -236,11 +269,14 @@ def _last_of_each_key(changes: DataFrame, table: Table, before: State, keep: _Ke
         F.count_if(last & F.col("_unavailable").isNotNull()).alias("unavailable"),
         F.count_if(F.col("_mixed")).alias("mixed"),
         F.count_if(F.col("_problem") == MISREAD).alias("misread"),
+        F.count_if(F.col("_ignored") & F.col("_problem").isNotNull()).alias("tombstones"),
+        F.count_if("_says_deletes").alias("says_deletes"),
+        F.count_if(last & (F.col("__op") == "d") & ~F.col("_is_oldest") & F.lit(may_be_moved(table))).alias("removed"),
         F.coalesce(F.max(F.when(good | is_truncate, F.col("__position"))), F.lit("")).alias("newest"),
         F.coalesce(F.max(F.when(is_truncate, F.col("__position"))), F.lit("")).alias("truncated"),
         F.coalesce(F.max(F.when(last, unplaced_offset(table))), F.lit("")).alias("unplaced"),
     )
-    kept = keep(rows.where("_rank = 1").drop("_rank", "_repeated", "_mixed"), at_once=True)
+    kept = keep(rows.where("_rank = 1").drop(*_RANKS), at_once=True)
     return kept, _Summary(**told.get)
 
 
@@ -324,6 +360,8 @@ def _with_every_value(
                 # The delete came in a batch before: what it removed is in silver as it was until then.
                 removed = silver.before(commit[0]).join(old_keys, key, "left_semi").select(*columns)
                 earlier = earlier.unionByName(removed, allowMissingColumns=True)
+            of_gone = removed_values(gone.join(old_keys, key, "left_semi"), table)
+            earlier = earlier.unionByName(of_gone, allowMissingColumns=True)
         earlier = keep(earlier)
     held = silver.read() if state else None
     begun = None
@@ -377,6 +415,8 @@ def _set_aside(
 
 def _require_limit(table: Table, counts: Counts) -> None:
     limit = table.options.quarantine_limit
+    if limit is None:
+        return
     allowed = min(
         counts.read if limit.rows is None else limit.rows,
         counts.read if limit.share is None else int(limit.share * counts.read),

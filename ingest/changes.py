@@ -18,7 +18,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ingest.declaration import Table
-from ingest.decode.columns import OPTIONAL, UNAVAILABLE_SEPARATOR, silver_columns
+from ingest.decode.columns import OPTIONAL, ORIGIN, UNAVAILABLE_SEPARATOR, metadata_columns, silver_columns
+from ingest.decode.columns import problem as problem_of
 
 # Text before the log position: the epoch and a point.
 _EPOCH_LENGTH = 5
@@ -31,20 +32,22 @@ _LONG = 16
 def log_position(table: Table) -> Expression:
     """Where in the source's log a change stands, as a text that sorts as the log does; null where an event has none.
 
-    - order_by: the declared columns;
+    - order_by: the declared columns, of the table or of Debezium's metadata;
     - postgresql: LSN of the last commit before the change, LSN of the change. Debezium gives both in
       `source.sequence`; where it does not, the change's own LSN stands for the commit's. A row read by a snapshot
       holds all that was committed before its LSN;
-    - mariadb, mysql: number of the binlog file, position, row;
+    - mariadb, mysql: number of the binlog file, position, and the row within that event where it is known;
     - sqlserver: commit LSN, change LSN, event serial number (Debezium's documented order of its events);
     - dynamodb: sequence number, up to 40 digits.
 
-    Rows of an incremental snapshot have none.
+    Rows of an incremental snapshot have none, and neither have deletes that are bare tombstones.
     """
     options = table.options
     if options.order_by:
         types = {column.name: column.data_type for column in table.columns}
-        return F.concat_ws(".", *(_sortable(name, types[name]) for name in options.order_by))
+        types |= {column.name: column.data_type for column in metadata_columns(table)}
+        first, *others = (_sortable(name, types[name]) for name in options.order_by)
+        return reduce(lambda left, right: F.concat(left, F.lit("."), right), others, first)
     if options.connector == "postgresql":
         own = _number("__lsn", _LONG)
         commit = F.coalesce(F.lower(F.hex(_commit_lsn().cast("binary"))), own)
@@ -52,13 +55,11 @@ def log_position(table: Table) -> Expression:
         place = F.when(is_read(), read).otherwise(F.concat(commit, F.lit("."), own))
         return F.when(F.col("__lsn").isNotNull(), place)
     if options.connector in ("mariadb", "mysql"):
-        # The digits at the end of the file's name.
-        digits = F.expr("substring(__source_file, length(rtrim('0123456789', __source_file)) + 1)")
         within = F.lower(F.concat(_digits("__source_pos", _LONG), F.lit("."), _digits("__source_row", 8)))
-        place = F.concat(F.lpad(digits, 10, "0"), F.lit("."), within)
+        place = F.concat(_sortable("__source_file", T.StringType()), F.lit("."), within)
         return F.when(F.col("__source_pos").isNotNull() & F.col("__source_file").isNotNull(), place)
     if options.connector == "dynamodb":
-        return F.lpad("__sequence_number", 40, "0")
+        return _sortable("__sequence_number", T.StringType())
     none = "00000000:00000000:0000"
     place = F.concat(
         F.col("__source_commit_lsn"),
@@ -74,9 +75,9 @@ def with_position(changes: DataFrame, table: Table) -> DataFrame:
     """Adds `__position`, and `__key` where the table has one.
 
     The place of delivery decides between changes that share a log position (rows of a snapshot, repeated
-    deliveries): the partition, the file's first offset and the order within the file. A row without a log position
-    was read by an incremental snapshot: it stands before every change, until `placed_by_delivery` or `judge_late` find
-    changes of its key that were delivered before it.
+    deliveries): the partition, the file's first offset and the order within the file. A change without a log position
+    stands before every other one, until `placed_by_delivery` or `judge_late` find changes of its key that were
+    delivered before it.
     """
     epoch = f"{table.options.epoch:04x}."
     offset = F.concat_ws("-", _digits("_partition", 4), _digits("_start_offset", 12), _digits("_order", _LONG))
@@ -96,9 +97,10 @@ def record_key(table: Table) -> dict[str, Expression]:
 def placed_by_delivery(changes: DataFrame, table: Table) -> DataFrame:
     """The changes of keys that a snapshot read amid their stream, with the positions the order of delivery gives.
 
-    Two things the log position of an event does not say (traps of real streams):
+    Three things the log position of an event does not say (traps of real streams):
 
     - a row of an incremental snapshot holds what came before it, and not what comes after it;
+    - a delete that is a bare tombstone deletes what came before it. Right behind another delete it says nothing more;
     - a change whose transaction was open while a snapshot read the row has a smaller LSN than that row, comes after
       it, and counts. Only its commit position would say so, and Debezium does not know one before the first commit.
 
@@ -111,12 +113,16 @@ def placed_by_delivery(changes: DataFrame, table: Table) -> DataFrame:
     )
     whole_log, offset = _log(), F.substring_index("__position", "/", -1)
     raised = whole_log
-    if table.options.connector == "postgresql":
+    if _is_placed_by_lsn(table):
         read_at = F.max(F.when(is_read() & F.col("__lsn").isNotNull(), F.split(whole_log, r"\.")[1])).over(delivered)
         commit = F.greatest(F.split(whole_log, r"\.")[1], F.coalesce(read_at, F.lit("")))
         own = F.concat(epoch_of(whole_log), commit, F.lit("."), F.split(whole_log, r"\.")[2])
         raised = F.when(~is_read() & _commit_lsn().isNull(), own).otherwise(whole_log)
     placed = changes.withColumn("_log", raised).withColumn("_unplaced", is_unplaced(table))
+    if table.options.tombstones == "delete":
+        is_behind = F.lag("__deleted").over(delivered.rowsBetween(-1, -1)) == "true"
+        says_nothing = F.col("_unplaced") & ~is_read() & F.coalesce(is_behind, F.lit(False))
+        placed = placed.withColumn("_ignored", F.col("_ignored") | says_nothing)
     before = F.coalesce(F.max("_log").over(delivered), F.lit(""))
     log = F.when(F.col("_unplaced"), F.greatest("_log", before)).otherwise(F.col("_log"))
     return placed.withColumn("__position", F.concat(log, F.lit("/"), offset)).drop("_log", "_unplaced")
@@ -136,29 +142,41 @@ def ranked(changes: DataFrame, table: Table) -> DataFrame:
     `_repeated` boolean:
         The next newer change of the key is the same one, delivered once more.
     `_mixed` boolean:
-        Of this change and the next newer one of the key one was read by a snapshot: see `placed_by_delivery`.
+        Of this change and the next newer one of the key one was read by a snapshot, or has no place in the log: see
+        `placed_by_delivery`.
+    `_is_oldest` boolean:
+        There is no older change of the key.
     """
     is_truncate = F.coalesce(F.col("__op") == "t", F.lit(False))
     truncated = "ignored" if table.options.truncate == "ignore" else "truncated"
     outcome = (
         F.when(F.col("_ignored"), "ignored")
         .when(F.col("_problem").isNotNull(), "quarantined")
-        .when(is_truncate & F.lit(bool(table.key)), truncated)
+        .when(is_truncate, truncated)
     )
     if not table.key:
-        alone = {"_rank": F.lit(1), "_repeated": F.lit(False), "_mixed": F.lit(False)}
+        alone = {"_rank": F.lit(1), "_repeated": F.lit(False), "_mixed": F.lit(False), "_is_oldest": F.lit(True)}
         return changes.withColumns({"_outcome": outcome, **alone})
     # A group of its own for each change that has no key to be grouped by.
-    of_no_key = F.when(outcome.isNotNull(), F.concat_ws("/", "_file", F.col("_order"), F.col("_start_offset")))
+    place = (F.coalesce(F.col(name).cast("string"), F.lit("")) for name in ORIGIN)
+    of_no_key = F.when(outcome.isNotNull(), F.concat_ws("/", *place))
     of_a_key = F.when(outcome.isNull(), F.col(f"`{table.record_key}`"))
     newest_first = Window.partitionBy("_group", "_alone").orderBy(F.col("__position").desc())
+    # What a bare tombstone deletes stands at its place in the log, and is another change.
+    is_bare = _is_delete() & is_unplaced(table)
+    is_same = (F.lag(_log()).over(newest_first) == _log()) & (F.lag(is_bare).over(newest_first) == is_bare)
+    if (ties := may_tie(table)) is not None:
+        row = F.when(ties, F.to_json(_row(table), {"ignoreNullFields": "false"}))
+        is_same &= F.lag(row).over(newest_first).eqNullSafe(row)
+    amid = is_read() | is_unplaced(table)
     return (
         changes.withColumns({"_outcome": outcome, "_group": of_a_key, "_alone": of_no_key})
         .withColumns(
             {
                 "_rank": F.row_number().over(newest_first),
-                "_repeated": F.coalesce(F.lag(_log()).over(newest_first) == _log(), F.lit(False)),
-                "_mixed": F.coalesce(F.lag(is_read()).over(newest_first) != is_read(), F.lit(False)),
+                "_repeated": F.coalesce(is_same, F.lit(False)),
+                "_mixed": F.coalesce(F.lag(amid).over(newest_first) != amid, F.lit(False)),
+                "_is_oldest": F.lead(F.lit(False), 1, True).over(newest_first),
             }
         )
         .drop("_group", "_alone")
@@ -171,7 +189,7 @@ def is_late(watermark: str, unplaced: str, table: Table) -> Expression:
     An event that is delivered again has a new offset: it is known by its log position. Rows of one snapshot share
     theirs; those beyond the watermark are not looked up, as they are many, unless their file is a late one.
 
-    `unplaced`: the last offset at which a row of an incremental snapshot was landed, in whichever partition.
+    `unplaced`: the last offset at which a change without a log position was landed, in whichever partition.
     """
     before, _, delivered = watermark.partition("/")
     # Of a snapshot's rows, those that were written to their topic before what was landed: their file is a late one.
@@ -215,12 +233,14 @@ def judge_late(
         `__carried` of the row that silver holds.
     """
     held_columns = [F.col("__position").alias("_held"), F.col("__op").alias("_held_op")]
-    held_columns += [F.col("__carried").alias("_held_carried"), is_unplaced(table).alias("_held_unplaced")]
-    if _has_lsn(table):
+    carried = F.when(~_is_delete(), F.col("__carried"))
+    held_columns += [carried.alias("_held_carried"), is_unplaced(table).alias("_held_unplaced")]
+    held_columns.append((F.col("__deleted") == "true").alias("_held_deleted"))
+    if _is_placed_by_lsn(table):
         held_columns += [F.col("__source_sequence").alias("_held_sequence"), F.col("__lsn").alias("_held_lsn")]
-    row = F.struct("__deleted", *(f"`{column.name}`" for column in table.columns))
-    if table.options.order_by:
-        held_columns.append(row.alias("_held_row"))
+    ties = may_tie(table)
+    if ties is not None:
+        held_columns.append(_row(table).alias("_held_row"))
     key = f"`{table.record_key}`"
     held = silver.select(F.col(key).alias("_held_key"), *held_columns)
     same_key = F.col(key) == F.col("_held_key")
@@ -233,7 +253,7 @@ def judge_late(
     # What a row without a position of its own comes after is known now.
     raised = F.when(F.col("_unplaced") & after & (log < held_log), F.concat(held_log, F.lit("/"), offset))
     overtaken = F.lit(False)
-    if _has_lsn(table):
+    if _is_placed_by_lsn(table):
         of_held = _Names("_held_sequence", "_held_lsn", "_held")
         counts = ~is_read() & (log < held_log) & _was_open(_EVENT, of_held, F.col("_held_op") == "r")
         from_held = F.concat(F.substring_index("_held", ".", 2), F.lit("."), F.substring_index(position, ".", -1))
@@ -243,26 +263,31 @@ def judge_late(
         overtaken = F.coalesce(is_read() & ~after & held_unknown, F.lit(False))
     joined = joined.withColumn("__position", F.coalesce(raised, position))
     # A snapshot may read a row again at the same position: the later reading counts.
-    read_again = is_read() & (position > F.col("_held"))
-    if table.options.order_by:
-        # Declared columns may tie, as a log does not: the later delivery counts, unless it is the same row again.
-        read_again = read_again | (after & ~row.eqNullSafe(F.col("_held_row")))
+    counts_again = is_read() & (position > F.col("_held"))
+    # A tombstone deletes what was delivered before it, unless it is deleted; what comes after one may be the row anew.
+    counts_again |= F.col("_unplaced") & after & ~F.col("_held_deleted")
+    counts_again |= F.col("_held_unplaced") & F.col("_held_deleted") & after & ~F.col("_unplaced")
+    if ties is not None:
+        # Where a log does not tie, it is the same change again; elsewhere the later delivery of another row counts.
+        counts_again |= ties & after & ~_row(table).eqNullSafe(F.col("_held_row"))
     unknowable = F.col("_held").isNull() & (position <= purged) & ~F.col("_unplaced")
     outcome = (
         F.when(precedes_truncate(truncated, table), "superseded")
         .when(unknowable, "quarantined")
         # The one that was delivered later counts, where one of them has no other place.
         .when((F.col("_unplaced") | F.col("_held_unplaced")) & ~after, "superseded")
-        .when((log == held_log) & ~F.coalesce(read_again, F.lit(False)), "duplicate")
+        .when((log == held_log) & ~F.coalesce(counts_again, F.lit(False)), "duplicate")
         .when(log < held_log, "superseded")
         .when(overtaken, "superseded")
     )
     problem = F.when(
-        outcome == "quarantined", F.lit("older than deletes that were purged: it may have been deleted since")
+        outcome == "quarantined",
+        problem_of("purged", "older than deletes that were purged: it may have been deleted since"),
     ).otherwise(F.col("_problem"))
     return joined.withColumns({"_outcome": outcome, "_problem": problem}).drop(
-        "_held", "_held_op", "_held_sequence", "_held_lsn", "_held_key", "_held_row", "_held_unplaced", "_unplaced"
-    )
+        "_held", "_held_op", "_held_sequence", "_held_lsn", "_held_key", "_held_row", "_held_unplaced", "_unplaced",
+        "_held_deleted",
+    )  # fmt: skip
 
 
 def completed(
@@ -378,7 +403,7 @@ def _newest_values(candidates: DataFrame, table: Table) -> DataFrame:
     What is older than the row's last create is of a row that is gone, and brings nothing.
     """
     key = table.record_key
-    carried = F.from_json("__carried", "map<string,string>")
+    carried = F.when(~_is_delete(), F.from_json("__carried", "map<string,string>"))
     lacking = F.split(F.coalesce("_unavailable", F.lit("")), UNAVAILABLE_SEPARATOR)
     fillable = [column.name for column in table.columns if column.name not in table.key]
 
@@ -413,8 +438,9 @@ def _newest_values(candidates: DataFrame, table: Table) -> DataFrame:
         F.when(F.col(f"_at_{name}").isNull() & ~F.array_contains("_lacking", OPTIONAL + name), F.lit(name))
         for name in fillable
     ]
-    problem = F.concat(
-        F.lit("unavailable value of "), F.concat_ws(", ", *missing), F.lit(": no earlier change of the row brought it")
+    told = F.concat_ws(", ", *missing)
+    problem = problem_of(
+        "unavailable_value", "unavailable value of ", told, ": no earlier change of the row brought it"
     )
     values = {name: F.col(f"`{name}`") for name in (key, *fillable)}
     values |= {name: F.col(f"_last.`{name}`") for name in rest}
@@ -425,6 +451,83 @@ def _newest_values(candidates: DataFrame, table: Table) -> DataFrame:
         F.col("_last._is_held").alias("_is_held"),
         (~F.col("_last.__carried").eqNullSafe(now_carried)).alias("_changed"),
     )
+
+
+def with_removed_values(batch: DataFrame, changes: DataFrame, table: Table, *, number: int) -> DataFrame:
+    """The batch, whose deletes keep what earlier changes of the batch brought, for a key that may have been changed.
+
+    PostgreSQL logs no large value again that did not change, and a changed key is a delete and a create. Where the
+    create comes with a later batch, its value is to be had from nowhere else: silver never had the row. It stands in
+    the tombstone's `__carried`, by column: `value`, and `at`, the position of its change.
+
+    Parameters
+    ----------
+    batch:
+        The last changes of the batch.
+    changes:
+        All of them.
+    number:
+        How many deletes are concerned. Few are sent to every task.
+    """
+    key, columns = f"`{table.record_key}`", _carryable(table)
+    lacking = F.split(F.coalesce("_unavailable", F.lit("")), UNAVAILABLE_SEPARATOR)
+
+    def newest(name: str) -> Expression:
+        found = F.struct(F.col(f"`{name}`").alias("value"), F.col("__position").alias("at"))
+        return F.max_by(found, F.when(~F.array_contains(lacking, name), F.col("__position"))).alias(name)
+
+    rows = changes.where("not _ignored and _problem is null and __deleted = 'false' and __op != 't'")
+    send = F.broadcast if number <= _FEW else _as_it_is
+    gone = batch.where(_is_delete()).select(key)
+    brought = rows.join(send(gone), table.record_key, "left_semi").groupBy(key).agg(*map(newest, columns))
+    kept = brought.select(key, F.to_json(F.struct(*(f"`{name}`" for name in columns))).alias("_removed"))
+    carried = F.when(_is_delete(), F.coalesce("_removed", "__carried")).otherwise(F.col("__carried"))
+    return batch.join(send(kept), table.record_key, "left").withColumn("__carried", carried).drop("_removed")
+
+
+def removed_values(gone: DataFrame, table: Table) -> DataFrame:
+    """What tombstones of silver keep of their rows (`with_removed_values`), as the rows were.
+
+    The columns of silver, and `_unavailable`.
+    """
+    columns = {name: data_type.simpleString() for name, data_type in _carryable(table).items()}
+    schema = ", ".join(f"`{name}` struct<value: {kind}, at: string>" for name, kind in columns.items())
+    kept = gone.where("__carried is not null").withColumn("_kept", F.from_json("__carried", schema))
+    places = [F.col("_kept")[name]["at"] for name in columns]
+    at = F.create_map(*(part for name, place in zip(columns, places, strict=True) for part in (F.lit(name), place)))
+    known = F.map_filter(at, lambda _, place: place.isNotNull())
+    others = [column.name for column in table.columns if column.name not in (*columns, *table.key)]
+    lacks = [F.when(place.isNull(), F.lit(name)) for name, place in zip(columns, places, strict=True)]
+    values = {name: F.col("_kept")[name]["value"] for name in columns}
+    return (
+        kept.withColumns(values)
+        .withColumns(
+            {
+                "__op": F.lit("u"),
+                "__deleted": F.lit("false"),
+                "__position": F.array_max(F.map_values(known)),
+                "__carried": F.to_json(known),
+                "_unavailable": F.concat_ws(UNAVAILABLE_SEPARATOR, *map(F.lit, others), *lacks),
+            }
+        )
+        .where("__position is not null")
+        .select(*(f"`{name}`" for name in silver_columns(table)), "_unavailable")
+    )
+
+
+def _carryable(table: Table) -> dict[str, T.DataType]:
+    """The columns of which an event of PostgreSQL may lack the value, with their types."""
+    large = T.StringType | T.BinaryType | T.ArrayType
+    return {
+        column.name: column.data_type
+        for column in table.columns
+        if column.name not in table.key and isinstance(column.data_type, large)
+    }
+
+
+def may_be_moved(table: Table) -> bool:
+    """Whether an event of a changed key may lack values of its row."""
+    return table.options.connector == "postgresql" and bool(table.key) and bool(_carryable(table))
 
 
 def truncated_rows(silver: DataFrame, table: Table, truncated: str) -> DataFrame:
@@ -443,7 +546,8 @@ def truncated_rows(silver: DataFrame, table: Table, truncated: str) -> DataFrame
                 "__op": F.lit("t"),
                 "__deleted": F.lit("true"),
                 "__carried": F.lit(None).cast("string"),
-                "__position": F.lit(truncated),
+                # Of a table without a key the position says which row it is.
+                **({"__position": F.lit(truncated)} if table.key else {}),
             }
         )
         .select(*(f"`{name}`" for name in silver_columns(table)))
@@ -503,8 +607,28 @@ def is_read() -> Expression:
     return F.coalesce(F.col("__op") == "r", F.lit(False))
 
 
+def _is_delete() -> Expression:
+    """Whether a change, or a row of silver, is a delete of one row. Never null."""
+    return F.coalesce(F.col("__op") == "d", F.lit(False))
+
+
+def _row(table: Table) -> Expression:
+    """What a change says of its row."""
+    return F.struct("__deleted", *(f"`{column.name}`" for column in table.columns))
+
+
+def may_tie(table: Table) -> Expression | None:
+    """Whether different changes of a row may share a place in the log, of which the later delivered counts; or None.
+
+    Declared columns may, and changes of one event of the binlog whose row within it is not known.
+    """
+    if table.options.order_by:
+        return F.lit(True)
+    return F.col("__source_row").isNull() if table.options.connector in ("mariadb", "mysql") else None
+
+
 def unplaced_offset(table: Table) -> Expression:
-    """The offset of a row that was read by an incremental snapshot; null for any other change."""
+    """The offset of a change without a place in the log; null for any other change."""
     return F.when(is_unplaced(table), _offset(F.col("__position")))
 
 
@@ -514,12 +638,16 @@ def epoch_of(position: str | Expression) -> Expression:
 
 
 def is_unplaced(table: Table) -> Expression:
-    """Whether a row was read by an incremental snapshot: it has no log position."""
-    return is_read() & log_position(table).isNull()
+    """Whether a change has no place in the log: a row of an incremental snapshot, a delete that is a bare tombstone."""
+    return log_position(table).isNull()
 
 
 def _has_lsn(table: Table) -> bool:
     return table.options.connector == "postgresql"
+
+
+def _is_placed_by_lsn(table: Table) -> bool:
+    return _has_lsn(table) and not table.options.order_by
 
 
 @dataclass(frozen=True)
@@ -557,8 +685,17 @@ def _commit_lsn(sequence: str = "__source_sequence") -> Expression:
 
 
 def _sortable(name: str, data_type: T.DataType) -> Expression:
-    """A number or time as 16 hexadecimal digits that sort as it does."""
+    """A number or time as 16 hexadecimal digits that sort as it does, a text of Debezium's metadata as its digits do.
+
+    Null of null.
+    """
     column = F.col(f"`{name}`")
+    if name == "__source_file":
+        # The digits at the end of the file's name.
+        digits = F.expr("substring(__source_file, length(rtrim('0123456789', __source_file)) + 1)")
+        return F.lpad(digits, 10, "0")
+    if isinstance(data_type, T.StringType):
+        return F.lpad(column, 40, "0")
     if isinstance(data_type, T.TimestampType):
         column = F.unix_micros(column)
     elif isinstance(data_type, T.DateType):

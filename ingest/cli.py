@@ -34,7 +34,7 @@ from ingest import datasets, quarantine
 from ingest.continuous import Continuous, Progress
 from ingest.declaration import Source, Table, load_source, load_sources
 from ingest.erase import erase, parse_key
-from ingest.errors import DeclarationError, InputError, LakeError
+from ingest.errors import DeclarationError, InputError, LakeError, QuarantineError
 from ingest.metrics import served
 from ingest.pending import pending_of
 from ingest.plan import renames
@@ -43,7 +43,7 @@ from ingest.reconcile import KINDS, Reconciled
 from ingest.reconcile import reconcile as reconcile_table
 from ingest.runner import STAGES, Landed, PendingPlan, failures, land, pending_plan, replay
 from ingest.serve import require_free, server_settings, serving
-from ingest.session import first_line, lasting, open_session
+from ingest.session import lasting, open_session, root_cause
 from ingest.silver import Counts, SilverTable
 from ingest.transactions import is_consistent, newest_cut
 from ingest.transactions import release as release_transaction
@@ -110,12 +110,13 @@ def told_plainly(debug: bool = False) -> Iterator[None]:
     except LakeError as error:
         if debug:
             raise
-        _tell_error(error.message)
+        for each in error.each:
+            _tell_error(each.message)
         raise typer.Exit(1) from error
     except (PySparkException, Py4JJavaError) as error:
         if debug:
             raise
-        _tell_error(first_line(str(error)))
+        _tell_error(root_cause(error))
         raise typer.Exit(1) from error
 
 
@@ -267,13 +268,15 @@ def _land_continuously(
 ) -> bool:
     """Lands until it is to stop, or every table has failed; whether every table is well then."""
     shown = threading.Lock()
+    known: dict[str, LakeError | None] = {}
 
     def told(progress: Progress) -> None:
         with shown:
             if as_json:
                 print(json.dumps(progress.as_event()), flush=True)
-            elif progress.error:
+            elif progress.error and progress.error is not known.get(progress.table.name):
                 _tell_error(progress.error.message)
+            known[progress.table.name] = progress.error
 
     run = Continuous(spark, tables, told=told, workers=workers)
     with ExitStack() as stack:
@@ -339,7 +342,9 @@ def landed_grid(title: str, results: Sequence[Landed]) -> Grid:
         grid.add_column(name, justify="right")
     grid.add_column("state")
     for landed in results:
-        state = "[red]failed" if landed.error else "landed" if landed.taken else "nothing new"
+        state = "landed" if landed.taken else "nothing new"
+        if landed.error:
+            state = "[red]unwell" if isinstance(landed.error, QuarantineError) else "[red]failed"
         counts = [f"{value:,}" for value in asdict(landed.counts).values()]
         grid.add_row(landed.table.name, f"{landed.taken:,} {landed.unit}", *counts, f"{landed.seconds:.1f}", state)
     return grid
@@ -596,18 +601,24 @@ def quarantine_ls(
     target: Target = None,
     debug: Debug = False,
 ) -> None:
-    """How many events of each table are quarantined, and why."""
+    """How many events of each table are quarantined, why, and where the first of them is in its topic."""
     with told_plainly(debug):
         events = _quarantine(project_dir, profiles_dir, target, source)
         rows = (
-            events.groupBy("source_table", "reason")
-            .agg(F.count("*").alias("events"), F.max("quarantined_at").cast("string").alias("last_at"))
+            events.groupBy("source_table", "topic", "reason_code", "reason")
+            .agg(
+                F.count("*").alias("events"),
+                F.min(F.struct("partition", "offset")).alias("first"),
+                F.max("quarantined_at").cast("string").alias("last_at"),
+            )
+            .select("*", "first.partition", "first.offset")
             .orderBy("source_table", F.col("events").desc())
             .collect()
             if events is not None
             else []
         )
-    _show_rows([row.asDict() for row in rows], ("source_table", "reason", "events", "last_at"), as_json)
+    names = ("source_table", "topic", "partition", "offset", "reason_code", "reason", "events", "last_at")
+    _show_rows([{name: row[name] for name in names} for row in rows], names, as_json)
 
 
 @quarantine_app.command("show")
@@ -621,20 +632,22 @@ def quarantine_show(
     target: Target = None,
     debug: Debug = False,
 ) -> None:
-    """Quarantined events with file, line and what was read."""
-    names = _names(tables)
+    """Quarantined events with their place, the reason and what was read."""
+    chosen_tables = _names(tables)
     with told_plainly(debug):
         events = _quarantine(project_dir, profiles_dir, target, source)
         rows = []
         if events is not None:
-            chosen = events.where(F.col("source_table").isin(names)) if names else events
+            chosen = events.where(F.col("source_table").isin(chosen_tables)) if chosen_tables else events
             rows = (
-                chosen.select("source_table", "file", "line", "reason", F.decode("raw", "UTF-8").alias("raw"))
-                .orderBy("source_table", "file", "line")
+                chosen.withColumns({name: F.decode(name, "UTF-8") for name in ("record_key", "raw")})
+                .orderBy("source_table", "topic", "partition", "offset", "file", "line")
                 .limit(limit)
                 .collect()
             )
-    _show_rows([row.asDict() for row in rows], ("source_table", "file", "line", "reason", "raw"), as_json)
+    place = ("source_table", "topic", "partition", "offset", "file", "line")
+    names = (*place, "reason_code", "reason", "record_key", "raw")
+    _show_rows([{name: row[name] for name in names} for row in rows], names, as_json)
 
 
 @quarantine_app.command("replay")

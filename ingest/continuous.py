@@ -21,10 +21,10 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ingest.declaration import Table
-from ingest.errors import LakeError, UnavailableError
+from ingest.errors import LakeError, QuarantineError, UnavailableError
 from ingest.pending import Places
 from ingest.project import KafkaConnection
-from ingest.runner import Landed, land, land_safely, land_table, remember_failures
+from ingest.runner import Landed, judged, land, land_safely, land_table, remember_failures
 from ingest.silver import Counts, SilverTable
 from ingest.sources import kafka
 from ingest.transactions import is_consistent, topic_table
@@ -46,7 +46,8 @@ class Progress:
     Attributes
     ----------
     state:
-        starting, waiting (for events), landing, retrying (after an error that may heal), failed, stopped.
+        starting, waiting (for events), unwell (waiting as well, but too much is quarantined), landing, retrying (after
+        an error that may heal), failed, stopped.
     batches, totals:
         Commits of this process, and what became of their events.
     last, unit:
@@ -54,7 +55,7 @@ class Progress:
     committed_at:
         When the last batch was visible, in seconds since 1970.
     error:
-        Why the table does not go on; or why it cannot be compacted, while it does.
+        Why the table does not go on; or why it is unwell, or cannot be compacted, while it does.
     """
 
     table: Table
@@ -125,7 +126,7 @@ class Continuous:
 
     @property
     def failed(self) -> list[Progress]:
-        """The tables that have stopped, or wait, for an error."""
+        """The tables that have stopped, or wait, for an error, or are unwell."""
         return [progress for progress in self.progress.values() if progress.error]
 
     def stop(self) -> None:
@@ -157,7 +158,7 @@ class Continuous:
 
     def _go(self, tables: Sequence[Table]) -> None:
         """One table's life, or that of a source that is landed as one."""
-        pause, was_well = _FIRST_PAUSE_S, None
+        pause, known = _FIRST_PAUSE_S, None
         # Queries that the same session serves have a pool of their own, and do not hold the batches up.
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", "ingest")
         while not self._stopping.is_set():
@@ -166,11 +167,13 @@ class Continuous:
                     break
                 results, ends = self._land(tables)
             self._count(results)
-            errors = [landed.error for landed in results if landed.error]
-            if was_well is not (not errors):
+            kinds = {landed.table.name: type(landed.error) for landed in results}
+            if known != kinds:
                 # Kept where it changes: what has failed, and what is well again.
                 remember_failures(self._spark, results)
-                was_well = not errors
+                known = kinds
+            # What is unwell has been landed: there is nothing to try again.
+            errors = [error for landed in results if (error := landed.error) and not isinstance(error, QuarantineError)]
             if not all(isinstance(error, UnavailableError) for error in errors):
                 self._tell(tables, state="failed")
                 return
@@ -180,7 +183,8 @@ class Continuous:
                 pause = min(pause * 2, _LONGEST_PAUSE_S)
                 continue
             pause = _FIRST_PAUSE_S
-            self._tell(tables, state="waiting")
+            for landed in results:
+                self._tell([landed.table], state="unwell" if landed.error else "waiting")
             self._news.wait(tables[0], ends)
         self._tell(tables, state="stopped")
 
@@ -205,7 +209,15 @@ class Continuous:
             results = [land_safely(self._spark, tables[0], show, partial(land_table, upkeep=self._upkeep.ask))]
         for landed in results:
             ends |= landed.ends
-        return results, ends
+        return [self._judged(landed) for landed in results], ends
+
+    def _judged(self, landed: Landed) -> Landed:
+        """By its batch, and by all batches of this process. An error is a new one only where more is quarantined."""
+        was = self._progress[landed.table.name]
+        now = judged(self._spark, landed, was.totals + landed.counts)
+        if isinstance(was.error, QuarantineError) and isinstance(now.error, QuarantineError):
+            return now if landed.counts.quarantined else replace(now, error=was.error)
+        return now
 
     def _count(self, results: Sequence[Landed]) -> None:
         for landed in results:

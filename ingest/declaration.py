@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pyspark.sql import types as T
 
-from ingest.errors import DeclarationError
+from ingest.errors import DeclarationError, Refusals
 from ingest.project import (
     EventConnection,
     JdbcConnection,
@@ -60,15 +60,19 @@ RESERVED = re.compile(r"(__|_hoodie_).*")
 _WORKING = re.compile(
     r"_(partition|start_offset|order|file|problem|unlike|ignored|unavailable|raw|form|outcome|events|duplicates|mixed|is_held"
     r"|changed|line|event|json|corrupt|row|malformed|empty|unreadable|absent|last|lacking|old_key|log|unplaced|group|alone"
-    r"|rank|repeated|task|first|before|born|length|unfilled|hash|value|kind|is_envelope|metadata"
-    r"|(held|further|salt|at|new|moved|erased)(_\w*)?)",
+    r"|record_key|tombstone|says_deletes|is_oldest|nothing|kept|removed|rank|repeated|task|first|before|born|length|unfilled|hash|value|kind|is_envelope|metadata"
+    r"|(held|further|salt|at|new|moved|erased|key)(_\w*)?)",
     re.IGNORECASE,
 )
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_]+")
 
 
 class QuarantineLimit(BaseModel):
-    """How many events of a run may be quarantined before the run fails instead: a number of rows, a share, or both."""
+    """How many events of a run may be quarantined before the run fails instead: a number of rows, a share, or both.
+
+    Where none is declared, what is too much is set aside and the rest landed; the table is told to be unwell
+    (`ingest.runner.judged`).
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -111,6 +115,7 @@ class IngestOptions(BaseModel):
     topic_pattern: str | None = Field(default=None, min_length=1)
     format: Literal["auto", "json", "avro"] = "auto"
     schema_file: str | None = None
+    key_schema_file: str | None = None
     key: tuple[str, ...]
     order_by: tuple[str, ...] = ()
     epoch: int = Field(default=0, ge=0, le=0xFFFF)
@@ -119,9 +124,10 @@ class IngestOptions(BaseModel):
     partition_by: tuple[str, ...] = ()
     deletes: Literal["soft", "hard"] = "soft"
     delete_retention_days: int | None = Field(default=None, ge=0)
-    truncate: Literal["apply", "ignore", "fail"] = "apply"
+    truncate: Literal["apply", "ignore", "quarantine", "fail"] = "apply"
+    tombstones: Literal["delete", "ignore"] | None = None
     null_updates: Literal["apply", "ignore"] = "apply"
-    quarantine_limit: QuarantineLimit = QuarantineLimit()
+    quarantine_limit: QuarantineLimit | None = None
     schema_policy: SchemaPolicy = SchemaPolicy()
     buckets: int | None = Field(default=None, ge=1, le=4096)
     history: bool = False
@@ -149,6 +155,12 @@ class IngestOptions(BaseModel):
                 raise ValueError("topic_pattern is given and key is []: rows are known by their place in one topic")
         if self.schema_file is not None and self.format == "json":
             raise ValueError("schema_file is an Avro schema, and format is json")
+        if self.key_schema_file is not None and not self.key:
+            raise ValueError("key_schema_file is given and key is []: records of such a table have no key")
+        if self.tombstones == "delete" and not self.key:
+            raise ValueError("tombstones is 'delete' and key is []: a tombstone deletes the row of its key")
+        if self.tombstones == "delete" and self.consistent == "transaction":
+            raise ValueError("tombstones is 'delete' and consistent is 'transaction': a tombstone has no transaction")
         if self.consistent == "transaction" and self.connector in (None, "dynamodb"):
             raise ValueError(f"consistent is 'transaction' and connector is {self.connector}: it has no transactions")
         if self.transaction_topic is not None and self.consistent == "table":
@@ -328,46 +340,23 @@ def load_sources(project: Project) -> dict[str, Source]:
     Raises
     ------
     DeclarationError
-        The first thing that cannot be meant, with file, source, table and key.
+        Everything that cannot be meant, each with file, source, table and key.
     """
+    refusals = Refusals()
     sources: dict[str, Source] = {}
-    for path, raw in _source_entries(project):
-        shown = path.relative_to(project.root)
-        name = _text(raw, "name", where=f"{shown}: sources")
-        defaults = _ingest_meta(raw, where=f"{shown}: source {name}")
-        tables = _entries(raw, "tables", where=f"{shown}: source {name}")
-        own = [table for table in tables if _ingest_meta(table, where=f"{shown}: source {name}")]
-        if not defaults and not own:
-            continue
-        if name in sources:
-            raise DeclarationError(
-                f"source '{name}' is declared twice",
-                where=str(shown),
-                expected=f"once; the first is in {sources[name].file}",
-            )
-        rendered = project.renderer.render(raw, where=f"{shown}: {name}")
-        schema = str(rendered.get("schema") or name)
-        defaults = _ingest_meta(rendered, where=f"{shown}: source {name}")
-        declared = tuple(
-            _table(project, shown, name, schema, defaults, table) for table in rendered.get("tables") or []
-        )
-        for table in declared:
-            if [other.name for other in declared].count(table.name) > 1:
-                raise DeclarationError(f"table '{table.name}' is declared twice", where=table.where, expected="once")
-            for other in declared:
-                if what := table.beside.get(other.name):
-                    raise DeclarationError(
-                        f"table '{other.name}' is declared, and it is the {what} of '{table.name}'",
-                        where=table.where,
-                        expected="another name, or `history: false`, or `table_type: cow`",
-                    )
-        _require_one_consistency(declared, where=f"{shown}: {name}")
-        sources[name] = Source(
-            name=name,
-            schema=_identifier(schema, where=f"{shown}: {name}.schema"),
-            tables=declared,
-            file=shown,
-        )
+    for path, raw in _source_entries(project, refusals):
+        with refusals.collected():
+            source = _source(project, path.relative_to(project.root), raw, refusals)
+            if source is None:
+                continue
+            if source.name in sources:
+                raise DeclarationError(
+                    f"source '{source.name}' is declared twice",
+                    where=str(source.file),
+                    expected=f"once; the first is in {sources[source.name].file}",
+                )
+            sources[source.name] = source
+    refusals.tell()
     return sources
 
 
@@ -416,71 +405,148 @@ def parse_data_type(text: str, *, where: str) -> T.DataType:
     )
 
 
-def _source_entries(project: Project) -> Iterator[tuple[Path, Yaml]]:
+def _source_entries(project: Project, refusals: Refusals) -> Iterator[tuple[Path, Yaml]]:
     for directory in project.model_paths:
         folder = project.root / directory
         for path in sorted([*folder.rglob("*.yml"), *folder.rglob("*.yaml")]):
-            for entry in _entries(read_yaml(path), "sources", where=str(path.relative_to(project.root))):
+            where = str(path.relative_to(project.root))
+            content = refusals.of(read_yaml, path)
+            for entry in refusals.of(_entries, content or {}, "sources", where=where) or []:
                 yield path, entry
+
+
+def _source(project: Project, file: Path, raw: Yaml, refusals: Refusals) -> Source | None:
+    """A source with those of its tables that can be meant; None where it has no `config.meta.ingest`."""
+    name = _text(raw, "name", where=f"{file}: sources")
+    where = f"{file}: source {name}"
+    tables = _entries(raw, "tables", where=where)
+    if not _is_ingested(raw) and not any(_is_ingested(table) for table in tables):
+        return None
+    own = {key: value for key, value in raw.items() if key != "tables"}
+    rendered = project.renderer.render(own, where=f"{file}: {name}")
+    schema = _identifier(str(rendered.get("schema") or name), where=f"{file}: {name}.schema")
+    defaults = _ingest_meta(rendered, where=where)
+    found = [refusals.of(_rendered_table, project, file, name, schema, defaults, table) for table in tables]
+    declared = tuple(table for table in found if table is not None)
+    refusals.of(_refuse_clashes, declared)
+    refusals.of(_require_one_consistency, declared, where=f"{file}: {name}")
+    return Source(name=name, schema=schema, tables=declared, file=file)
+
+
+def _is_ingested(raw: Any) -> bool:
+    """Whether there is a `config.meta.ingest`, right or wrong."""
+    try:
+        return bool(_ingest_meta(raw, where=""))
+    except DeclarationError:
+        return True
+
+
+def _rendered_table(project: Project, file: Path, source: str, schema: str, defaults: Yaml, raw: Any) -> Table:
+    _ingest_meta(raw, where=f"{file}: source {source}")
+    name = raw.get("name") or "tables"
+    return _table(
+        project, file, source, schema, defaults, project.renderer.render(raw, where=f"{file}: {source}.{name}")
+    )
+
+
+def _refuse_clashes(declared: tuple[Table, ...]) -> None:
+    """Names that two tables would have, or a table and what another has beside itself."""
+    for table in declared:
+        if [other.name for other in declared].count(table.name) > 1:
+            raise DeclarationError(f"table '{table.name}' is declared twice", where=table.where, expected="once")
+        for other in declared:
+            if what := table.beside.get(other.name):
+                raise DeclarationError(
+                    f"table '{other.name}' is declared, and it is the {what} of '{table.name}'",
+                    where=table.where,
+                    expected="another name, or `history: false`, or `table_type: cow`",
+                )
 
 
 def _table(project: Project, file: Path, source: str, schema: str, defaults: Yaml, raw: Yaml) -> Table:
     name = _text(raw, "name", where=f"{file}: {source}.tables")
     where = f"{file}: {source}.{name}"
-    merged = {**defaults, **_ingest_meta(raw, where=where)}
+    refusals = Refusals()
+    options = refusals.of(_options, {**defaults, **_ingest_meta(raw, where=where)}, where=where)
+    columns, excluded = refusals.of(_columns, raw, where=where) or ((), ())
+    external = refusals.of(_external, raw, where=where)
+    named = refusals.of(_identifier, str(raw.get("identifier") or name), where=where)
+    if options is None:
+        raise refusals.error
+    place = f"{where}: config.meta.ingest"
+    if columns:
+        refusals.of(_require_chosen, [column.name for column in columns], excluded, options, where=where)
+        refusals.of(_require_sortable, columns, options, where=where)
+    connection = refusals.of(_connection, project, columns, options, where=where)
+    whole = refusals.of(_with_schema_files, project, options, where=where)
+    database = options.database and refusals.of(
+        project.database, options.database.connection, where=f"{place}.database.connection"
+    )
+    refusals.tell()
+    assert connection is not None
+    assert whole is not None
+    return Table(
+        source=source,
+        name=str(named),
+        schema=schema,
+        location=str((external or {}).get("location") or name),
+        columns=columns,
+        options=whole,
+        connection=connection,
+        where=where,
+        database=database or None,
+        excluded=excluded,
+    )
+
+
+def _options(merged: Yaml, *, where: str) -> IngestOptions:
     try:
-        options = IngestOptions.model_validate(merged)
+        return IngestOptions.model_validate(merged)
     except ValidationError as error:
         raise declaration_error(error, where=f"{where}: config.meta.ingest") from error
-    declared = [_column(column, where=where) for column in raw.get("columns") or []]
+
+
+def _columns(raw: Yaml, *, where: str) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+    """The columns that silver has, and the names of those that are excluded."""
+    refusals = Refusals()
+    found = [refusals.of(_column, column, where=where) for column in _entries(raw, "columns", where=where)]
+    declared = [column for column in found if column is not None]
     columns = tuple(column for column, policy in declared if policy != "exclude")
     excluded = tuple(column.name for column, policy in declared if policy == "exclude")
-    names = [column.name for column in columns]
+    refusals.of(_refuse_names, [column.name for column in columns], excluded, where=where)
+    refusals.tell()
     if not columns:
         raise DeclarationError("declares no columns", where=where, expected="each column with name and data_type")
-    _refuse_names(names, excluded, where=where)
-    _require_chosen(names, excluded, options, where=where)
+    return columns, excluded
+
+
+def _connection(
+    project: Project, columns: tuple[Column, ...], options: IngestOptions, *, where: str
+) -> EventConnection:
+    """Where the events come from: of a type that has what the options ask for."""
     connection = project.connection(options.connection, where=f"{where}: config.meta.ingest.connection")
-    _require_hashable(project, columns, options, connection, where=where)
-    if options.topic_pattern is not None and not isinstance(connection, KafkaConnection):
+    refusals = Refusals()
+    refusals.of(_require_hashable, project, columns, options, connection, where=where)
+    if options.topic_pattern is not None:
+        refusals.of(_require_topics, options, connection, where=where)
+    refusals.tell()
+    return connection
+
+
+def _require_topics(options: IngestOptions, connection: EventConnection, *, where: str) -> None:
+    if not isinstance(connection, KafkaConnection):
         raise DeclarationError(
             f"topic_pattern is given, and the connection '{options.connection}' is of type {connection.type}",
             where=f"{where}: config.meta.ingest.topic_pattern",
             expected="a connection of type kafka: a folder of files is one topic's",
         )
-    for ordering in (column for column in columns if column.name in options.order_by):
-        if not isinstance(ordering.data_type, T.IntegerType | T.LongType | T.DateType | T.TimestampType):
-            raise DeclarationError(
-                f"order_by names '{ordering.name}', a {ordering.data_type.simpleString()}",
-                where=f"{where}: config.meta.ingest.order_by",
-                expected="columns of type int, bigint, date or timestamp",
-            )
-    if options.schema_file is not None:
-        schema_file = project.root / options.schema_file
-        if not schema_file.is_file():
-            raise DeclarationError(
-                f"names the schema file '{options.schema_file}', which is not there",
-                where=f"{where}: config.meta.ingest.schema_file",
-                expected=f"a path from {project.root}",
-            )
-        options = options.model_copy(update={"schema_file": str(schema_file)})
-    external = raw.get("external") or {}
+
+
+def _external(raw: Yaml, *, where: str) -> Yaml:
+    external: Yaml = raw.get("external") or {}
     if external.get("using", "hudi") != "hudi":
         raise DeclarationError(f"external.using is '{external['using']}'", where=where, expected="hudi")
-    return Table(
-        source=source,
-        name=_identifier(str(raw.get("identifier") or name), where=where),
-        schema=schema,
-        location=str(external.get("location") or name),
-        columns=columns,
-        options=options,
-        connection=connection,
-        where=where,
-        database=project.database(options.database.connection, where=f"{where}: config.meta.ingest.database.connection")
-        if options.database
-        else None,
-        excluded=excluded,
-    )
+    return external
 
 
 def _require_one_consistency(tables: tuple[Table, ...], *, where: str) -> None:
@@ -536,6 +602,8 @@ def _require_chosen(names: list[str], excluded: tuple[str, ...], options: Ingest
         ("order_by", options.order_by),
     ):
         for column in chosen:
+            if key == "order_by" and column in ordering_metadata(options.connector):
+                continue
             if column in excluded:
                 raise DeclarationError(
                     f"column '{column}' is excluded, and {key} names it",
@@ -546,8 +614,51 @@ def _require_chosen(names: list[str], excluded: tuple[str, ...], options: Ingest
                 raise DeclarationError(
                     f"{key} names '{column}'",
                     where=f"{where}: config.meta.ingest.{key}",
-                    expected=f"declared columns: {', '.join(names)}",
+                    expected=f"declared columns: {', '.join(names)}"
+                    + (f"; or {', '.join(ordering_metadata(options.connector))}" if key == "order_by" else ""),
                 )
+
+
+def _require_sortable(columns: tuple[Column, ...], options: IngestOptions, *, where: str) -> None:
+    """What orders changes must have an order: of the table's columns numbers and times, and places in a log."""
+    types = {column.name: column.data_type for column in columns}
+    for name in options.order_by:
+        found = types.get(name)
+        if found is not None and not isinstance(found, T.IntegerType | T.LongType | T.DateType | T.TimestampType):
+            raise DeclarationError(
+                f"order_by names '{name}', a {found.simpleString()}",
+                where=f"{where}: config.meta.ingest.order_by",
+                expected="columns of type int, bigint, date or timestamp, or of Debezium's metadata: "
+                + ", ".join(ordering_metadata(options.connector)),
+            )
+
+
+def ordering_metadata(connector: Connector | None) -> tuple[str, ...]:
+    """The metadata columns that `order_by` may name: the source's clock, and the places in the log of its database."""
+    of_log: Mapping[Connector, tuple[str, ...]] = {
+        "postgresql": ("__lsn",),
+        "mariadb": ("__source_file", "__source_pos", "__source_row"),
+        "mysql": ("__source_file", "__source_pos", "__source_row"),
+        "sqlserver": ("__source_commit_lsn", "__source_change_lsn", "__source_event_serial_no"),
+        "dynamodb": ("__sequence_number",),
+    }
+    return ("__source_ts_ms", *(of_log[connector] if connector else ()))
+
+
+def _with_schema_files(project: Project, options: IngestOptions, *, where: str) -> IngestOptions:
+    """The options with the whole paths of the schemas that they name."""
+    paths: dict[str, str] = {}
+    for key, named in (("schema_file", options.schema_file), ("key_schema_file", options.key_schema_file)):
+        if named is None:
+            continue
+        if not (project.root / named).is_file():
+            raise DeclarationError(
+                f"names the schema file '{named}', which is not there",
+                where=f"{where}: config.meta.ingest.{key}",
+                expected=f"a path from {project.root}",
+            )
+        paths[key] = str(project.root / named)
+    return options.model_copy(update=paths)
 
 
 def _require_hashable(

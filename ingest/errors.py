@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
+
+_Step = ParamSpec("_Step")
+_Result = TypeVar("_Result")
+
 
 class LakeError(Exception):
     """An error that a person can act on.
@@ -26,6 +33,11 @@ class LakeError(Exception):
         super().__init__(self.message)
 
     @property
+    def each(self) -> tuple[LakeError, ...]:
+        """The errors that this one is made of: itself alone, unless it says otherwise."""
+        return (self,)
+
+    @property
     def message(self) -> str:
         """The error as text: one line a fact."""
         lines = [f"{self.where}: {self.found}"]
@@ -40,8 +52,65 @@ class DeclarationError(LakeError):
     """A sources file, a profile or a connection says something that cannot be meant."""
 
 
+class DeclarationsError(DeclarationError):
+    """All that is refused of the declarations, told at once."""
+
+    def __init__(self, refused: Sequence[LakeError]) -> None:
+        self._refused = tuple(refused)
+        super().__init__(
+            f"{len(refused)} declarations cannot be meant",
+            where=", ".join(dict.fromkeys(item.where for item in refused)),
+        )
+
+    @property
+    def each(self) -> tuple[LakeError, ...]:
+        """The errors that this one is made of."""
+        return self._refused
+
+    @property
+    def message(self) -> str:
+        """The errors as text, one behind the other."""
+        return "\n".join(item.message for item in self._refused)
+
+
+class Refusals:
+    """Collects what is refused, so that one refusal does not keep the rest from being checked."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, LakeError] = {}
+
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        """Ends the block where it refuses something, and keeps that."""
+        try:
+            yield
+        except DeclarationError as error:
+            self._found |= {item.message: item for item in error.each}
+
+    def of(self, step: Callable[_Step, _Result], *args: _Step.args, **kwargs: _Step.kwargs) -> _Result | None:
+        """What a step makes; None where it refuses something."""
+        with self.collected():
+            return step(*args, **kwargs)
+        return None
+
+    @property
+    def error(self) -> LakeError:
+        """All that was refused, as one error."""
+        found = tuple(self._found.values())
+        return found[0] if len(found) == 1 else DeclarationsError(found)
+
+    def tell(self) -> None:
+        """Raises DeclarationError where anything was refused."""
+        if self._found:
+            raise self.error
+
+
 class InputError(LakeError):
     """The events that a table should take cannot be read."""
+
+
+class QuarantineError(InputError):
+    """More of a table's events are quarantined than a table that is well has; the others are landed."""
 
 
 class UnavailableError(InputError):

@@ -90,7 +90,7 @@ def put(
     stands = F.when(is_unplaced(table), F.greatest("__position", reached)).otherwise(F.col("__position"))
     is_gone = F.when(is_truncate, "true").otherwise(F.col("__deleted"))
     good = good.withColumns({"__deleted": is_gone, "__position": stands})
-    if raised is not None and table.options.connector == "postgresql":
+    if raised is not None and table.options.connector == "postgresql" and not table.options.order_by:
         good = _raised(good, raised, table)
     rows = _as_kept(good, table)
     if set_aside:
@@ -169,14 +169,16 @@ def _as_kept(changes: DataFrame, table: Table) -> DataFrame:
 def _change(table: Table) -> Expression:
     """What a change is, however often it is delivered.
 
-    A row of an incremental snapshot has no place in the log: it is known by what it holds and when it was read.
+    A row of an incremental snapshot has no place in the log: it is known by what it holds and when it was read. A
+    tombstone says neither: it is known by where it was delivered.
     """
     epoch = epoch_of("__position")
     values = (F.col(f"`{column.name}`").cast("string") for column in table.columns)
     content = F.sha2(F.to_json(F.array(F.col("__source_ts_ms").cast("string"), *values)), 256)
     kind = F.when(F.col("__op") == "t", "t").when(is_read(), "r").when(F.col("__deleted") == "true", "d").otherwise("c")
     key = F.when(F.coalesce(F.col("__op") != "t", F.lit(True)), F.col(f"`{table.record_key}`").cast("string"))
-    return F.concat_ws("/", F.concat(epoch, F.coalesce(log_position(table), content)), kind, key)
+    place = F.coalesce(log_position(table), F.when(is_read(), content).otherwise(_offset()))
+    return F.concat_ws("/", F.concat(epoch, place), kind, key)
 
 
 def _offset() -> Expression:

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from ingest.session import refresh
-from ingest.silver import SMALL_COMMITS, literal, write_error
+from ingest.silver import SMALL_COMMITS, literal, register_columns, write_error
 
 # The tables of a source are landed side by side; a ledger is one Hudi table with one writer at a time.
 _writing: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
@@ -85,6 +85,10 @@ class Ledger:
                 writer = rows.write.format("hudi").options(**self.write_options)
                 writer.option("hoodie.datasource.write.operation", operation).mode("append").save(location)
                 spark.sql(f"create table if not exists {self.relation} using hudi location {literal(location)}")
+                if not set(rows.columns) <= set(spark.table(self.relation).columns):
+                    # It was made by an earlier version, which had fewer columns.
+                    columns = spark.read.format("hudi").load(location).schema
+                    register_columns(spark, self.schema, [self.name], columns)
                 refresh(spark, self.relation)
         except (PySparkException, Py4JJavaError) as error:
             raise write_error(error, where=self.relation) from error

@@ -17,13 +17,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest.declaration import Table
-from ingest.decode.debezium import Part
+from ingest.decode.decoded import Part
 from ingest.decode.files import HeldBack, read_files, unreadable_avro
 from ingest.decode.records import record_parts
 from ingest.decode.registry import Registry
 from ingest.errors import InputError
 from ingest.project import FilesConnection, KafkaConnection
-from ingest.session import first_line
+from ingest.session import root_cause
 from ingest.sources import kafka
 from ingest.sources.files import EventFile, FilesPosition, TopicFolder
 from ingest.sources.kafka import KafkaPosition, Partition, Range
@@ -79,7 +79,7 @@ class Pending(Protocol):
         ...
 
     def read(self, table: Table, *, thorough: bool = False, by_examples: bool = False) -> Read:
-        """The events of all that waits (see `ingest.decode.debezium.json_part` of `thorough` and `by_examples`).
+        """The events of all that waits (see `ingest.decode.json_events.json_parts` of `thorough` and `by_examples`).
 
         Raises
         ------
@@ -237,7 +237,7 @@ class PendingFiles:
     def unreadable(self, error: Py4JJavaError) -> InputError:
         shown = ", ".join(file.path for file in self.files[:3])
         return InputError(
-            first_line(str(error)),
+            root_cause(error),
             where=shown if len(self.files) <= 3 else f"{shown} and {len(self.files) - 3} more",
             expected="readable files of change events",
             action="mend or remove the file that is named; nothing of this batch was landed",

@@ -12,6 +12,7 @@ from typing import Literal
 from pyspark.sql import types as T
 
 from ingest.declaration import RESERVED, Column, SemanticType, Table, is_column_name, is_hashable
+from ingest.decode.connect_schema import DECIMAL
 
 Kind = Literal["add", "drop", "widen", "narrow", "incompatible"]
 Place = Literal["events", "declaration"]
@@ -143,6 +144,9 @@ def natural(found: EventField) -> Column | None:
     semantic_type: SemanticType | None = None
     if meaning in _MEANINGS:
         data_type, semantic_type = _MEANINGS[meaning]
+    elif _has_no_width(found):
+        scale = dict(part.split("=") for part in (found.semantic_type or "").split(";")[1:]).get("scale", "0")
+        data_type = T.DecimalType(38, min(int(scale), 38))
     elif meaning in _TIMES or isinstance(data_type, T.StructType | T.MapType):
         data_type = T.StringType()
     elif isinstance(data_type, T.ByteType | T.ShortType):
@@ -151,6 +155,12 @@ def natural(found: EventField) -> Column | None:
         data_type = T.TimestampType()
     known = _is_column_type(data_type)
     return Column(found.name, data_type, semantic_type=semantic_type, declared=False) if known else None
+
+
+def _has_no_width(found: EventField) -> bool:
+    """Whether a field is a decimal of which only the scale is known, or one that Spark has no type for."""
+    is_coded = isinstance(found.data_type, T.StringType | T.BinaryType)
+    return is_coded and (found.semantic_type or "").startswith(DECIMAL)
 
 
 def is_wider(wide: T.DataType, narrow: T.DataType) -> bool:
@@ -300,7 +310,7 @@ def _with_version(  # noqa: PLR0912, PLR0915
             told = f"column {name}: a {seen.data_type.simpleString()} is never a {expected}"
             refuse(seen, "incompatible", expected, policy.incompatible, told)
             continue
-        if found is None:
+        if found is None or _has_no_width(seen):
             continue
         shown = found.data_type.simpleString()
         if is_wider(found.data_type, column.source_type):

@@ -17,11 +17,23 @@ import yaml
 from jinja2 import StrictUndefined
 from jinja2.exceptions import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from pydantic import BaseModel, ByteSize, ConfigDict, Field, SecretStr, TypeAdapter, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ByteSize,
+    ConfigDict,
+    Field,
+    SecretStr,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from ingest.errors import DeclarationError
 
 Yaml = dict[str, Any]
+# Apicurio's two ids of a schema: of what was registered, and of the version of an artifact that was registered with it.
+IdOption = Literal["contentId", "globalId"]
 # What one commit lands by default: its sorts and joins stay within the memory of a small session.
 _BATCH_BYTES = ByteSize(512 * 1024 * 1024)
 _SECRET = re.compile(r"pass|pwd|secret|token|credential|salt|access.?key|//[^/]*@", re.IGNORECASE)
@@ -34,15 +46,27 @@ _SECRET_SETTING = re.compile(r"^sasl[.]jaas[.]config$|[.]password$|^ssl[.](keyst
 class RegistryConnection(BaseModel):
     """The schema registry of a connection. The password stands in no text of it.
 
-    `id_bytes`: how many bytes of a value are its schema's id; 8 where Apicurio's own serializers write them.
+    Attributes
+    ----------
+    id_bytes:
+        How many bytes of a value are its schema's id; 8 where Apicurio's own serializers write them.
+    use_id:
+        Which ids they are, in the words of those serializers' setting `apicurio.registry.use-id`. Not given: content
+        ids in 4 bytes, global ids in 8, as the serializers of Apicurio 2 write them by default.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     url: str
     id_bytes: Literal[4, 8] = 4
+    use_id: IdOption | None = None
     username: str | None = None
     password: SecretStr | None = None
+
+    @property
+    def id_option(self) -> IdOption:
+        """Which ids the values have: as declared, else by their width."""
+        return self.use_id or ("contentId" if self.id_bytes == 4 else "globalId")
 
     @field_validator("url")
     @classmethod
@@ -52,6 +76,16 @@ class RegistryConnection(BaseModel):
         if re.search(r"//[^/]*@", url):
             raise ValueError("username and password have keys of their own")
         return url
+
+    @model_validator(mode="after")
+    def _of_the_ids(self) -> RegistryConnection:
+        # Asked there for a place of Confluent's API, Apicurio 2 answers as Confluent's does of an unknown id.
+        if self.id_option == "contentId" and re.search(r"/apis/registry/v\d+/?$", self.url):
+            raise ValueError(
+                "registry.url is that of Apicurio's own API, and content ids are asked for from Confluent's: "
+                "expected /apis/ccompat/v7 at its end, or `use_id: globalId`"
+            )
+        return self
 
 
 class FilesConnection(BaseModel):

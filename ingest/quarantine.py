@@ -11,10 +11,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest.declaration import Source, Table
+from ingest.decode.columns import reason_of
 from ingest.ledger import Ledger
 
 # The columns of decoded changes that the quarantine keeps.
-TAKES = ("_file", "_partition", "_start_offset", "_order", "_problem", "_raw", "_form")
+TAKES = ("_file", "_partition", "_start_offset", "_order", "_problem", "_raw", "_form", "_record_key")
+# Columns that the quarantine of an earlier version lacks until something is written to it.
+_LATER = {"reason_code": "string", "offset": "bigint", "record_key": "binary"}
+# How a sink names a file: it ends with the partition, and the offset of the first event.
+_SINKS_NAME = r"\+\d+\+\d+\.\w+$"
 
 
 def of(schema: str) -> Ledger:
@@ -32,14 +37,20 @@ def put(spark: SparkSession, table: Table, changes: DataFrame) -> None:
     """Writes the decoded changes (see `ingest.decode.columns`) to the quarantine, with their `_problem` as reason.
 
     Columns of the quarantine: `quarantine_id` (key), `source_table`, `topic`, `file`, `partition`, `start_offset` (of
-    the file), `line` (0-based, of the event within the file), `reason`, `raw` (bytes as read; a typed event as JSON),
-    `form` (a typed event's schema), `quarantined_at`.
+    the file), `line` (0-based, of the event within the file), `offset` (of the record in its partition; null in a file
+    that is not named by a sink), `reason_code` (`ingest.decode.columns.ReasonCode`), `reason`, `raw` (bytes as read; a
+    typed event as JSON), `form` (a typed event's schema), `record_key` (bytes of the record's key), `quarantined_at`.
 
     Raises
     ------
     WriteError
         The quarantine could not be written; the caller must not count these events as dealt with.
     """
+    code, told = reason_of(F.col("_problem"))
+    is_record = F.col("_file").endswith(".parquet") | ~F.col("_file").contains("/")
+    offset = F.when(is_record, F.col("_start_offset")).when(
+        F.col("_file").rlike(_SINKS_NAME), F.col("_start_offset") + F.col("_line")
+    )
     rows = changes.select(
         identity(table),
         F.lit(table.name).alias("source_table"),
@@ -48,10 +59,13 @@ def put(spark: SparkSession, table: Table, changes: DataFrame) -> None:
         F.col("_partition").alias("partition"),
         F.col("_start_offset").alias("start_offset"),
         F.col("_line").alias("line"),
-        F.col("_problem").alias("reason"),
+        told.alias("reason"),
         F.col("_raw").alias("raw"),
         F.col("_form").cast("string").alias("form"),
         F.current_timestamp().alias("quarantined_at"),
+        code.alias("reason_code"),
+        offset.alias("offset"),
+        F.col("_record_key").alias("record_key"),
     )
     of(table.schema).write(spark, rows, "upsert")
 
@@ -70,7 +84,7 @@ def counted(spark: SparkSession, table: Table, changes: DataFrame, instant: str)
 
 def waiting(spark: SparkSession, table: Table) -> DataFrame | None:
     """The quarantined events of a table; None where the source never had any."""
-    every = of(table.schema).read(spark)
+    every = _read(spark, table.schema)
     return None if every is None else every.where(F.col("source_table") == table.name)
 
 
@@ -96,7 +110,16 @@ def settle(spark: SparkSession, table: Table, replayed: DataFrame) -> None:
 
 def events(spark: SparkSession, source: Source) -> DataFrame | None:
     """The quarantine of a source; None where nothing was ever quarantined."""
-    return of(source.schema).read(spark)
+    return _read(spark, source.schema)
+
+
+def _read(spark: SparkSession, schema: str) -> DataFrame | None:
+    every = of(schema).read(spark)
+    if every is None:
+        return None
+    return every.withColumns(
+        {name: F.lit(None).cast(kind) for name, kind in _LATER.items() if name not in every.columns}
+    )
 
 
 _SAME = ("quarantine_id", "quarantined_at")

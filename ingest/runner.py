@@ -17,15 +17,15 @@ from pyspark.sql import functions as F
 
 from ingest import batch, history, quarantine
 from ingest.declaration import Table
-from ingest.decode.debezium import Part
+from ingest.decode.decoded import Part
 from ingest.decode.files import HeldBack
 from ingest.decode.records import parts_again
 from ingest.decode.registry import Registry
-from ingest.errors import DeclarationError, InputError, LakeError, UnavailableError
+from ingest.errors import DeclarationError, InputError, LakeError, QuarantineError, UnavailableError
 from ingest.ledger import Ledger
 from ingest.pending import NONE_WAITS, Pending, Places, Read, pending_of
 from ingest.plan import Plan, Reading, plan
-from ingest.session import first_line
+from ingest.session import root_cause
 from ingest.silver import Counts, SilverTable, State
 from ingest.transactions import Gate, is_consistent, make_cut, open_gate, topic_table
 from ingest.upkeep import keep_up
@@ -53,8 +53,10 @@ class Landed:
         What they wait for.
     ends:
         Behind which records of Kafka there was nothing when the run began.
+    totals:
+        What became of all events that were ever read of the table, this run's among them.
     error:
-        Why the table failed, or is not whole; None where it is well.
+        Why the table failed, or is not whole, or is unwell though it was landed; None where it is well.
     """
 
     table: Table
@@ -65,6 +67,7 @@ class Landed:
     waiting: int = 0
     waits_for: str = ""
     ends: Places = field(default_factory=dict)
+    totals: Counts = field(default_factory=Counts)
     error: LakeError | None = None
 
     def __add__(self, later: Landed) -> Landed:
@@ -72,6 +75,9 @@ class Landed:
         return replace(later, counts=self.counts + later.counts, taken=self.taken + later.taken)
 
 
+_LONGEST_REASON = 200
+# So many events of a table may be quarantined, or this share of those that were read, and it is well all the same.
+_WELL_QUARANTINED, _WELL_SHARE = 10, 0.1
 Upkeep = Callable[[SilverTable], None]
 
 
@@ -99,16 +105,67 @@ def land(
     told: Progress = progress or (lambda table, stage, detail: None)
     step: _Step = partial(land_table, upkeep=upkeep)
     results: list[Landed] = []
+    unread: LakeError | None = None
     with ThreadPoolExecutor(max_workers=max(1, min(workers, len(tables))), thread_name_prefix="land") as pool:
         if is_consistent(tables):
-            gate, error = _open_gate(spark, tables, pool)
+            transactions = judged(spark, land_safely(spark, topic_table(tables[0])))
+            gate, unread = _open_gate(spark, tables, pool, transactions)
             step = partial(land_table, gate=gate, upkeep=upkeep)
-            results = [] if gate else [Landed(table, error=error) for table in tables]
+            results = [] if gate else [Landed(table, error=unread) for table in tables]
         results = results or list(pool.map(lambda table: land_safely(spark, table, told, step), tables))
     if is_consistent(tables) and not any(landed.error for landed in results):
         make_cut(spark, tables)
+    # An unwell table is landed, and the cut made: it says that transactions are whole, less what is quarantined.
+    results = [judged(spark, landed) for landed in results]
+    results = [landed if landed.error else replace(landed, error=unread) for landed in results]
     remember_failures(spark, results)
     return results
+
+
+def judged(spark: SparkSession, landed: Landed, run: Counts | None = None) -> Landed:
+    """What was landed, unwell where more than ten and more than a tenth of the events are quarantined.
+
+    Judged are the run and the whole of the table's history; a `quarantine_limit` is a judgement of its own.
+
+    Parameters
+    ----------
+    run:
+        What became of all events of the run that the batch is a part of; where it is None, the batch is the run.
+    """
+    if landed.error or landed.table.options.quarantine_limit is not None:
+        return landed
+    of_each = {"of this run": landed.counts, "of this run so far": run or Counts(), "ever read": landed.totals}
+    for which, counts in of_each.items():
+        if counts.quarantined > max(_WELL_QUARANTINED, _WELL_SHARE * counts.read):
+            # Each look at a table where nothing comes would ask for the reason again.
+            reason = _most_frequent_reason(spark, landed.table) if landed.counts.quarantined else ""
+            return replace(landed, error=_unwell(landed.table, counts, which, reason))
+    return landed
+
+
+def _unwell(table: Table, counts: Counts, which: str, reason: str) -> QuarantineError:
+    return QuarantineError(
+        f"{counts.quarantined:,} of {counts.read:,} events {which} are quarantined"
+        + (f"; the most frequent reason in the quarantine: {reason}" if reason else ""),
+        where=table.relation,
+        expected=f"no more than {_WELL_QUARANTINED}, or {_WELL_SHARE:.0%} of them: no quarantine_limit is declared",
+        action=f"`lake quarantine ls {table.source}` says why; mend it, then `lake quarantine replay {table.source}`; "
+        "or declare a quarantine_limit that accepts it. The other events were landed",
+    )
+
+
+def _most_frequent_reason(spark: SparkSession, table: Table) -> str:
+    """One of the most frequent code, in one line; '' where it cannot be told."""
+    try:
+        events = quarantine.waiting(spark, table)
+        if events is None:
+            return ""
+        reasons = events.groupBy("reason_code").agg(F.count("*").alias("events"), F.min("reason").alias("reason"))
+        row = reasons.orderBy(F.desc("events"), "reason_code").first()
+    except (PySparkException, Py4JJavaError) as error:
+        log.debug("the quarantine of %s cannot be read", table.name, exc_info=error)
+        return ""
+    return " ".join(str(row["reason"]).split())[:_LONGEST_REASON] if row else ""
 
 
 def failures(schema: str) -> Ledger:
@@ -134,7 +191,7 @@ def remember_failures(spark: SparkSession, results: Sequence[Landed]) -> None:
             failures(schema).write(spark, news, "upsert")
     except (LakeError, PySparkException, Py4JJavaError) as error:
         # The run's own result tells what failed; where nothing can be written, this cannot be either.
-        log.warning("what failed cannot be kept for `lake status`: %s", first_line(str(error)))
+        log.warning("what failed cannot be kept for `lake status`: %s", root_cause(error))
 
 
 _Step = Callable[[SparkSession, Table, Progress], Landed]
@@ -158,21 +215,20 @@ def land_safely(
 
 
 def _open_gate(
-    spark: SparkSession, tables: Sequence[Table], pool: ThreadPoolExecutor
+    spark: SparkSession, tables: Sequence[Table], pool: ThreadPoolExecutor, transactions: Landed
 ) -> tuple[Gate | None, LakeError | None]:
-    """Which of the events that wait may be landed; or why none may, which is said of every table."""
-    transactions = topic_table(tables[0])
-    landed = land_safely(spark, transactions)
-    if landed.error:
-        return None, landed.error
+    """Which of the events that wait may be landed; and why none may, or too few, which is said of every table."""
+    unwell = transactions.error
+    if unwell and not isinstance(unwell, QuarantineError):
+        return None, unwell
     try:
         places = dict(pool.map(partial(_waiting_places, spark), tables))
-        return open_gate(spark, tables, {name: rows for name, rows in places.items() if rows is not None}), None
+        return open_gate(spark, tables, {name: rows for name, rows in places.items() if rows is not None}), unwell
     except LakeError as error:
         return None, error
     except (PySparkException, Py4JError) as error:
         log.debug("source %s failed", tables[0].source, exc_info=error)
-        return None, _unexpected(transactions, error)
+        return None, _unexpected(transactions.table, error)
 
 
 def _waiting_places(spark: SparkSession, table: Table) -> tuple[str, DataFrame | None]:
@@ -220,6 +276,11 @@ class _Begun:
         return replace(self, state=state, pending=self.pending.beyond(state.position)) if state else self
 
     @property
+    def totals(self) -> Counts:
+        """What became of all events that were read before."""
+        return self.state.totals if self.state else Counts()
+
+    @property
     def known(self) -> Table:
         """The table with the columns that are known before its events are looked at."""
         return _planned(self.silver, self.state)[0].table
@@ -250,9 +311,9 @@ def land_table(
     begun = _Begun.of(spark, table)
     if not begun.pending.waiting:
         _conform(begun)
-        nothing = Landed(table, unit=begun.pending.unit, ends=begun.pending.ends())
+        nothing = Landed(table, unit=begun.pending.unit, ends=begun.pending.ends(), totals=begun.totals)
         return _kept_up(nothing, begun.silver, upkeep)
-    landed = None
+    landed, totals = None, begun.totals
     while True:
         portion = begun.pending.portion()
         progress(table.name, "land", f"{begun.pending.waiting:,} {portion.unit}")
@@ -261,7 +322,7 @@ def land_table(
         done = _kept_up(done, begun.silver, upkeep)
         landed = landed + done if landed else done
         if done.error or done.waiting or portion.waiting == begun.pending.waiting:
-            return replace(landed, ends=begun.pending.ends())
+            return replace(landed, ends=begun.pending.ends(), totals=totals + landed.counts)
         begun = begun.gone_on()
 
 
@@ -446,6 +507,7 @@ def decoded_again(silver: SilverTable, state: State | None, events: DataFrame) -
         F.col("start_offset").alias("_start_offset"),
         F.col("line").alias("_order"),
         F.col("file").alias("_file"),
+        F.col("record_key").alias("_key"),
     )
     known, _ = _planned(silver, state)
     registry = Registry.of(table.connection.registry) if table.connection.registry else None
@@ -465,7 +527,7 @@ def _held_back(table: Table, held_back: Sequence[HeldBack]) -> UnavailableError:
 
 def _unexpected(table: Table, error: Exception) -> LakeError:
     return LakeError(
-        first_line(str(error)),
+        root_cause(error),
         where=table.relation,
         action="nothing of this batch was landed; `--debug` shows the whole error",
     )

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from ingest.errors import SetupError
-from ingest.session import first_line, java_class
+from ingest.session import java_class, root_cause
 
 HOST = "127.0.0.1"
 # Queries share the processors with ingest: each pool gets as much as the other, whatever the other has to do.
@@ -66,7 +66,7 @@ def serving(spark: SparkSession, port: int) -> Iterator[str]:
     try:
         server = server_class.startWithContext(spark._jsparkSession.sqlContext())
     except Py4JJavaError as error:
-        raise SetupError(first_line(str(error)), where=f"Spark's Thrift server on port {port}") from error
+        raise SetupError(root_cause(error), where=f"Spark's Thrift server on port {port}") from error
     try:
         yield f"{HOST}:{port}"
     finally:

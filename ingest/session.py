@@ -6,9 +6,12 @@ session write and read Hudi tables with the same configuration.
 
 from __future__ import annotations
 
+import atexit
 import fcntl
+import logging
 import os
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,13 +20,27 @@ from typing import Any
 
 import pyspark
 from py4j.java_gateway import JavaClass
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ingest.errors import DeclarationError, LakeError, SetupError
 from ingest.project import Project, is_secret
+
+log = logging.getLogger(__name__)
+
+# Dates before 1582-10-15 and timestamps before 1900 are written and read as they are, in the proleptic Gregorian
+# calendar, which every other reader of Parquet and Avro takes. Spark 3.5 refuses them by default (EXCEPTION in its SQL
+# configuration), to be told which of two calendars its files shall have: a run would fail for one value.
+REBASE_MODES = {
+    f"spark.sql.{written}Mode{way}": "CORRECTED"
+    for written in ("parquet.datetimeRebase", "parquet.int96Rebase", "avro.datetimeRebase")
+    for way in ("InRead", "InWrite")
+}
+# An array may hold nulls: Parquet's writer of Avro records refuses them by default, for the sake of old readers (its
+# AvroWriteSupport, WRITE_OLD_LIST_STRUCTURE). Hudi upserts by it.
+NULLS_IN_ARRAYS = {"spark.hadoop.parquet.avro.write-old-list-structure": "false"}
 
 
 def open_session(project: Project, more_settings: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
@@ -54,7 +71,7 @@ def open_session(project: Project, more_settings: Mapping[str, str] = MappingPro
     os.chdir(project.root)
     _require_hudi()
     builder = SparkSession.builder.enableHiveSupport()
-    given = {**(target.get("server_side_parameters") or {}), **more_settings}
+    given = {**REBASE_MODES, **NULLS_IN_ARRAYS, **(target.get("server_side_parameters") or {}), **more_settings}
     settings = {key: str(value) for key, value in given.items()}
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -67,6 +84,7 @@ def open_session(project: Project, more_settings: Mapping[str, str] = MappingPro
     except (PySparkException, Py4JJavaError, RuntimeError) as error:
         raise _session_error(error, project) from error
     _know_classes(session)
+    _quiet_size_estimator(session)
     return session
 
 
@@ -74,11 +92,20 @@ def lasting(project: Project) -> Mapping[str, str]:
     """What a session that lasts is opened with: the JVM's full compiler, which a short one of the profile does without.
 
     It costs a minute of processor time at first; then a change of a quiet source takes 1.9 s to a query, not 2.6
-    (docs/performance.md).
+    (docs/performance.md). Each of its connections has a folder for what Hive downloads, which goes with it.
     """
     name = "spark.driver.extraJavaOptions"
-    options = str((project.target.get("server_side_parameters") or {}).get(name, ""))
-    return {name: " ".join(option for option in options.split() if option != "-XX:TieredStopAtLevel=1")}
+    given = project.target.get("server_side_parameters") or {}
+    settings = {name: " ".join(item for item in str(given.get(name, "")).split() if item != "-XX:TieredStopAtLevel=1")}
+    if folder := given.get(_RESOURCES):
+        own = (project.root / str(folder) / str(os.getpid())).resolve()
+        atexit.register(shutil.rmtree, own, ignore_errors=True)
+        settings |= {_RESOURCES: f"{own}/${{hive.session.id}}"}
+    return settings
+
+
+# Two connections that make one folder at the same moment refuse each other.
+_RESOURCES = "spark.hadoop.hive.downloaded.resources.dir"
 
 
 # The classes by whose short names PySpark calls Java.
@@ -107,6 +134,26 @@ def _know_classes(spark: SparkSession) -> None:
     for name in _PYSPARK_CALLS:
         if name not in vars(jvm):
             setattr(jvm, name, getattr(jvm, name))
+
+
+def _quiet_size_estimator(spark: SparkSession) -> None:
+    """Lets Hudi's size estimator, JOL, look at the JVM once, unheard.
+
+    With its first use it prints that no agent is attached, which it does without; no switch of its own keeps it from
+    that. Those of the profile keep it from trying, which takes seconds.
+    """
+    system = java_class(spark, "java.lang.System")
+    heard = system.out
+    try:
+        system.setOut(
+            java_class(spark, "java.io.PrintStream")(java_class(spark, "java.io.OutputStream").nullOutputStream())
+        )
+        java_class(spark, "org.apache.hudi.org.openjdk.jol.vm.VM").current()
+    except Py4JError as error:
+        # Another version of Hudi, which has none there.
+        log.debug("Hudi's size estimator is not there", exc_info=error)
+    finally:
+        system.setOut(heard)
 
 
 def _start_java(settings: Mapping[str, str]) -> None:
@@ -192,7 +239,57 @@ def _session_error(error: Exception, project: Project) -> LakeError:
         return SetupError(
             "Spark's Java process did not start", where="this machine", expected="Java 17", action="run `make setup`"
         )
-    return SetupError(first_line(text), where=f"Spark session of target '{project.target_name}'")
+    return SetupError(root_cause(error), where=f"Spark session of target '{project.target_name}'")
+
+
+# What is told of an error, in letters.
+_LONGEST = 500
+# Spark tells a task's error, with all that it came from, as a text of its own.
+_CAUSE = re.compile(r"^(?:Caused by: |Job aborted due to stage failure: .*[(]\S+ executor \w+[)]: )(.+)", re.MULTILINE)
+
+
+def root_cause(error: Exception) -> str:
+    """What an error of Spark, Hudi or py4j came from, in one line: the class and the message of its innermost cause.
+
+    Hudi's own message says no more than what failed ("Failed to upsert for commit time ...").
+    """
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    try:
+        causes = [] if java is None else list(_causes(java))
+        text = str(error)
+    except Py4JError:
+        # Java does not answer any more, and says nothing of its own error either.
+        return type(error).__name__
+    told = [(name, message) for name, message in causes if message]
+    if not told:
+        return _last_cause(text)
+    (name, message), (innermost, _) = told[-1], causes[-1]
+    if _CAUSE.search(message):
+        return _last_cause(message)
+    shown = f"{name}: {_sentence(message)}"
+    return (shown if innermost == name else f"{innermost} within {shown}")[:_LONGEST]
+
+
+def _causes(java: Any) -> Iterator[tuple[str, str]]:
+    """Class and message of a Java exception and of each that it came from, the innermost last."""
+    for _ in range(50):
+        if java is None:
+            return
+        yield str(java.getClass().getName()), str(java.getMessage() or "").strip()
+        java = java.getCause()
+
+
+def _last_cause(text: str) -> str:
+    """The last of the causes that a text names, with its class; where it names none, its first line."""
+    named = _CAUSE.findall(text)
+    return str(named[-1]).strip()[:_LONGEST] if named else first_line(text)
+
+
+def _sentence(message: str) -> str:
+    """The first line of a message; and what follows where it ends with a colon."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    end = next((at for at, line in enumerate(lines) if not line.endswith(":")), len(lines) - 1)
+    return " ".join(lines[: end + 1])
 
 
 def first_line(text: str) -> str:
@@ -205,4 +302,4 @@ def first_line(text: str) -> str:
         if line.startswith(("org.", "java.", "Caused by:"))
         and not line.startswith("org.apache.spark.SparkException: Job aborted")
     ]
-    return (java or lines or ["no message"])[0][:500]
+    return (java or lines or ["no message"])[0][:_LONGEST]

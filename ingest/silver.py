@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import takewhile
 from typing import Any
@@ -23,7 +23,7 @@ from ingest.declaration import RESERVED, Column, Table, parse_data_type
 from ingest.decode.columns import metadata_columns, silver_columns
 from ingest.errors import LakeError, WriteError
 from ingest.policies import fingerprint, salt_of
-from ingest.session import first_line, java_class, refresh
+from ingest.session import java_class, refresh, root_cause
 
 STATE_KEY = "lake.state"
 # Hudi's settings for small commits: each of these was measured (docs/performance.md).
@@ -104,7 +104,10 @@ class State:
     purged:
         The greatest `__position` of a tombstone that was removed for good.
     unplaced:
-        The greatest offset, in any partition of the epoch, of a row that an incremental snapshot read.
+        The greatest offset, in any partition of the epoch, of a change without a place in the log: a row that an
+        incremental snapshot read, or a delete that is a bare tombstone.
+    says_deletes:
+        Whether events have said of rows if they are deleted, so that tombstones say nothing more.
     columns:
         The columns of the source that silver has, by name, with their types; empty in commits of older versions.
     hashed:
@@ -128,6 +131,7 @@ class State:
     columns: Mapping[str, str] = field(default_factory=dict)
     hashed: Mapping[str, str] = field(default_factory=dict)
     erased: tuple[str, ...] = ()
+    says_deletes: bool = False
     instant: str = ""
 
     @classmethod
@@ -148,6 +152,9 @@ class State:
         known = {each.name for each in fields(cls)} & content.keys()
         counted = {name: Counts(**content[name]) for name in ("counts", "totals")}
         erased = tuple(content.get("erased", ()))
+        # Before tombstones could be deletes, they meant nothing.
+        content.setdefault("says_deletes", True)
+        known |= {"says_deletes"}
         return cls(**{**{name: content[name] for name in known}, **counted, "erased": erased, "instant": instant})
 
 
@@ -348,7 +355,7 @@ class SilverTable:
             self.spark.sql(f"call run_compaction(op => 'run', path => {literal(self.path)}, options => '{options}')")
         except (PySparkException, Py4JJavaError) as error:
             raise WriteError(
-                f"it cannot be compacted: {first_line(str(error))}",
+                f"it cannot be compacted: {root_cause(error)}",
                 where=self.table.relation,
                 action="what was read is landed, and readers see it; it is tried again after the next batch, or run",
             ) from error
@@ -406,9 +413,8 @@ class SilverTable:
             return
         partitions = set(self.table.options.partition_by)
         columns = T.StructType([column for column in self.stored().schema if column.name not in partitions])
-        schema = java_class(self.spark, "org.apache.spark.sql.types.DataType").fromJson(columns.json())
-        for suffix in (*self.table.views, ""):
-            catalog.externalCatalog().alterTableDataSchema(self.table.schema, f"{self.table.name}{suffix}", schema)
+        names = [f"{self.table.name}{suffix}" for suffix in (*self.table.views, "")]
+        register_columns(self.spark, self.table.schema, names, columns)
 
     def buckets_for(self, rows: int) -> int | None:
         """The number of buckets for a new table: as declared, or by the rows that wait to be landed."""
@@ -495,6 +501,14 @@ class SilverTable:
         yield from _newest_first(archived.getCommitsTimeline().filterCompletedInstants())
 
 
+def register_columns(spark: SparkSession, schema: str, tables: Sequence[str], columns: T.StructType) -> None:
+    """Gives the catalog's entries of some tables other columns, by Spark's own call for it."""
+    catalog = spark._jsparkSession.sessionState().catalog().externalCatalog()
+    data_type = java_class(spark, "org.apache.spark.sql.types.DataType").fromJson(columns.json())
+    for table in tables:
+        catalog.alterTableDataSchema(schema, table, data_type)
+
+
 def compaction_options(table_type: str) -> dict[str, str]:
     """Hudi's options by which a commit plans a compaction where one is due. `SilverTable.compact` carries it out."""
     return {
@@ -537,4 +551,4 @@ def write_error(error: Exception, *, where: str) -> LakeError:
         )
     if "No space left" in text:
         return WriteError("the disk is full", where=where, action="free space and run again; nothing was landed")
-    return WriteError(first_line(text), where=where, action="nothing of this batch was landed; run again once mended")
+    return WriteError(root_cause(error), where=where, action="nothing of this batch was landed; run again once mended")

@@ -6,18 +6,24 @@ A decoded change has, in this order:
 - the metadata columns of its connector (`metadata_columns`), under the names Debezium's unwrap transform gives them;
 - `__deleted`, 'true' or 'false';
 - where it came from: `ORIGIN`;
-- `_problem`: why it cannot be applied, or null; `_ignored`: true where it means no change;
+- `_problem`: why it cannot be applied (`problem`), or null; `_ignored`: true where it means no change. A tombstone of
+  which the declaration does not say what it means has both: the batch decides (`ingest.batch`);
+- `_says_deletes`: true where the event's form says of a row whether it is deleted: an envelope, or a rewritten event;
 - `_unavailable`: names of the columns whose value the event does not hold (`UNAVAILABLE_SEPARATOR` between them), or
   null where it holds all;
-- of an event that has a problem or unavailable values, `_raw`: what was read (a typed event as JSON), and `_form`: for
-  a typed event its schema and Debezium's semantic types, as JSON, so that it can be decoded again.
+- of an event that has a problem or unavailable values, `_raw`: what was read (a typed event as JSON), `_form`: for a
+  typed event its schema and Debezium's semantic types, as JSON, so that it can be decoded again, and `_record_key`: the
+  bytes of the record's key.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ingest.declaration import Connector, SemanticType, Table
@@ -53,7 +59,8 @@ _COMMON = (
 _BINLOG = (
     MetadataColumn("__source_file", T.StringType(), ("source", "file"), ("__file",)),
     MetadataColumn("__source_pos", T.LongType(), ("source", "pos"), ("__pos",)),
-    MetadataColumn("__source_row", T.IntegerType(), ("source", "row"), ("__row",)),
+    # Where `add.fields` has it: an event of the binlog may hold several rows (see `ingest.changes.may_tie`).
+    MetadataColumn("__source_row", T.IntegerType(), ("source", "row"), ("__row",), required=False),
 )
 # The fields of Debezium's `source` block that say where in the log of the database a change stands.
 POSITION_COLUMNS: Mapping[Connector, tuple[MetadataColumn, ...]] = {
@@ -94,6 +101,38 @@ OPTIONAL = "?"
 UNAVAILABLE_VALUE = "__debezium_unavailable_value"
 # `_partition`, `_start_offset` and `_order` are the offset: partition, the file's first offset, order in it.
 ORIGIN = ("_partition", "_start_offset", "_order", "_file")
+# What is known of an event beside its value, before it is decoded: `_key` is the record's key as bytes, null in files
+# that hold values alone.
+READ = (*ORIGIN, "_key")
+# Why an event is quarantined, as one word (docs/declarations.md has the list).
+ReasonCode = Literal[
+    "invalid_json",
+    "invalid_avro",
+    "invalid_record",
+    "unknown_schema",
+    "not_an_event",
+    "unknown_op",
+    "missing_key",
+    "missing_position",
+    "missing_transaction",
+    "bad_value",
+    "unavailable_value",
+    "schema_policy",
+    "truncate",
+    "tombstone",
+    "purged",
+]
+_CODE_ENDS = "\u001e"
+
+
+def problem(code: ReasonCode, *told: str | Expression) -> Expression:
+    """A `_problem`: its code, and what is told of it in one sentence; null where a part of that is."""
+    return F.concat(F.lit(f"{code}{_CODE_ENDS}"), *(F.lit(part) if isinstance(part, str) else part for part in told))
+
+
+def reason_of(found: Expression) -> tuple[Expression, Expression]:
+    """The code and the sentence of a `_problem`."""
+    return F.substring_index(found, _CODE_ENDS, 1), F.substring_index(found, _CODE_ENDS, -1)
 
 
 def metadata_columns(table: Table) -> tuple[MetadataColumn, ...]:

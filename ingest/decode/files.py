@@ -12,10 +12,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ingest.declaration import Table
-from ingest.decode.debezium import Part, json_part, typed_part
+from ingest.decode.avro_schema import readable
+from ingest.decode.decoded import Part
+from ingest.decode.json_events import JsonSource, json_parts
 from ingest.decode.records import RECORD_COLUMNS, record_parts
 from ingest.decode.registry import Registry
 from ingest.decode.registry import semantic_types as semantic_types  # noqa: PLC0414
+from ingest.decode.typed_events import typed_part
 from ingest.session import first_line, java_class
 from ingest.sources.files import EventFile
 
@@ -44,7 +47,7 @@ def read_files(
 
     Reads the headers of Avro files and searches texts.
 
-    `table` has the columns that are known (see `ingest.decode.debezium.json_part`, of `thorough` and `by_examples`
+    `table` has the columns that are known (see `ingest.decode.json_events.json_parts`, of `thorough` and `by_examples`
     too).
     """
     text = [file for file in files if file.encoding == "json"]
@@ -64,13 +67,14 @@ def read_files(
                 held_back.append(HeldBack(file, reason))
             else:
                 of_records.append(file)
-    parts = []
+    parts: list[Part] = []
     if text:
         lines = spark.read.text(_literal(text))
         own = lines.select("value", *_origin())
         events = sum(file.size for file in text) // _USUAL_TEXT
-        parts.append(json_part(own, table, thorough=thorough, by_examples=by_examples, events=events))
-    for schema, group in by_schema.items():
+        parts += json_parts(JsonSource(own, events=events), table, thorough=thorough, by_examples=by_examples)
+    for written, group in by_schema.items():
+        schema = readable(written)
         records = spark.read.format("avro").option("avroSchema", schema).load(_literal(group))
         event = F.struct(*(F.col(f"`{name}`") for name in records.columns)).alias("event")
         parts.append(typed_part(records.select(event, *_origin()), semantic_types(schema)))
@@ -153,7 +157,8 @@ def unreadable_avro(spark: SparkSession, files: Sequence[EventFile]) -> tuple[He
     broken = []
     for file in files:
         if file.encoding == "avro":
-            rows = spark.read.format("avro").load(_literal([file]))
+            schema, _ = probe_avro(spark, file)
+            rows = spark.read.format("avro").option("avroSchema", readable(schema)).load(_literal([file]))
             try:
                 rows.agg(*(F.max(F.col(f"`{name}`").isNull()) for name in rows.columns)).collect()
             except Py4JJavaError as error:
@@ -167,7 +172,7 @@ def _literal(files: Iterable[EventFile]) -> list[str]:
 
 
 def _origin() -> list[Expression]:
-    """The columns of `ORIGIN`, from the file a row was read from.
+    """The columns of `READ`, from the file a row was read from.
 
     `_order` grows within a file: Spark numbers the rows of a scan by task, and gives a file's splits to tasks in order.
     """
@@ -183,4 +188,5 @@ def _origin() -> list[Expression]:
         F.when(is_sinks, offset).otherwise(modified).alias("_start_offset"),
         F.monotonically_increasing_id().alias("_order"),
         F.col("_metadata.file_path").alias("_file"),
+        F.lit(None).cast("binary").alias("_key"),
     ]

@@ -113,7 +113,7 @@ class FlatForm:
         else:
             piece = F.get("_pieces", F.lit(end - 1))
         quote = '"' if _is_text(member) else ""
-        return F.when(piece != f"{before}{_NULL}{behind}", _between(piece, before + quote, quote + behind))
+        return F.when(piece != f"{before}{_NULL}{behind}", between(piece, before + quote, quote + behind))
 
     def _is_whole(self) -> Expression:
         """Whether the values, written again, are the text, and its strings are such as need no parser."""
@@ -166,7 +166,7 @@ def _is_text(member: _Member) -> bool:
     return member.kind in (_TEXT, _QUOTING_TEXT)
 
 
-def _between(text: Expression, before: str, behind: str) -> Expression:
+def between(text: Expression, before: str, behind: str) -> Expression:
     """What is left of a text without its beginning and its end. By bytes: to count characters costs more."""
     start, around = len(before.encode()), len((before + behind).encode())
     length = [F.octet_length(text) - F.lit(around)] if behind else [F.lit(2**31 - 1)]

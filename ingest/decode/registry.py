@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
+from typing import Any, ClassVar
+from urllib.parse import quote, urlsplit
 
 import httpx
 from py4j.protocol import Py4JJavaError
@@ -23,6 +24,8 @@ from ingest.session import first_line, java_class
 # Seconds before each further attempt: a registry that is started anew, or is busy, answers within a few seconds.
 _PAUSES = (0.2, 0.6, 1.8)
 _TIMEOUT = httpx.Timeout(10.0)
+# Ids are Java's `long`: of a larger one a registry says that the place is none, and not that it lacks the id.
+_LARGEST_ID = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,12 @@ class WrittenSchema:
 
 
 class Registry:
-    """The schemas of a registry that speaks Confluent's API (Confluent's own, Apicurio's ccompat, Karapace).
+    """The schemas of a registry, by the ids that values begin with.
+
+    A content id is asked for from Confluent's API, which Apicurio (ccompat) and Karapace speak as well; a global id
+    from Apicurio's own, the only one that knows it. In Apicurio a content has one content id, however often it is
+    registered, and a global id for each artifact version that has it: the same number may be another schema's content
+    id. So one is never taken for the other, not even where it is unknown.
 
     A schema never changes under its id: each is fetched once. An id that is unknown is asked for again by the next
     batch, as it may have been registered since.
@@ -43,6 +51,7 @@ class Registry:
 
     def __init__(self, connection: RegistryConnection) -> None:
         self._url = connection.url.rstrip("/")
+        self._api: type[_Api] = _Apicurio if connection.id_option == "globalId" else _Confluent
         password = connection.password.get_secret_value() if connection.password else ""
         self._auth = (connection.username, password) if connection.username else None
         self._known: dict[str, WrittenSchema] = {}
@@ -63,62 +72,88 @@ class Registry:
         UnavailableError
             The registry cannot be reached; nothing can be said about the ids then.
         InputError
-            It refuses, or is none.
+            It refuses, is none, or does not speak the API that knows ids of this kind.
         """
         with self._fetching, httpx.Client(auth=self._auth, timeout=_TIMEOUT) as client:
+            api = self._api(self._url, client)
             for schema_id in ids:
-                if schema_id not in self._known:
-                    answer = self._get(client, f"/schemas/ids/{schema_id}")
-                    if answer is not None:
-                        self._known[schema_id] = self._written(client, answer)
+                if schema_id not in self._known and int(schema_id) <= _LARGEST_ID:
+                    written = api.schema(schema_id)
+                    if written is not None:
+                        self._known[schema_id] = written
             return {schema_id: self._known[schema_id] for schema_id in ids if schema_id in self._known}
 
-    def _written(self, client: httpx.Client, answer: dict[str, Any]) -> WrittenSchema:
+
+@dataclass(frozen=True)
+class _Reference:
+    """What a schema refers to: the name it uses, what that is called in the registry, and its place there."""
+
+    name: str
+    title: str
+    place: str
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """A schema as an API answers with it."""
+
+    text: str
+    kind: str
+    references: tuple[_Reference, ...]
+
+
+class _Api(ABC):
+    """An API of a registry, for as long as the client is open."""
+
+    expected: ClassVar[str]
+
+    def __init__(self, url: str, client: httpx.Client) -> None:
+        self._url = url
+        self._client = client
+
+    def schema(self, schema_id: str) -> WrittenSchema | None:
+        """The schema of an id, with all it refers to; None where the registry says that it has no such id."""
+        answer = self._by_id(schema_id)
+        if answer is None:
+            return None
         texts: dict[str, str] = {}
 
-        def add_references(of: dict[str, Any]) -> None:
-            for reference in of.get("references") or []:
-                if reference["name"] in texts:
+        def add(references: Iterable[_Reference]) -> None:
+            for reference in references:
+                if reference.name in texts:
                     continue
-                place = f"/subjects/{quote(reference['subject'], safe='')}/versions/{reference['version']}"
-                found = self._get(client, place)
+                found = self._at(reference.place)
                 if found is None:
-                    raise self._error(
-                        f"a schema refers to {reference['subject']}, version {reference['version']}, which is not there"
-                    )
-                add_references(found)
-                texts[reference["name"]] = found["schema"]
+                    raise self._error(f"a schema refers to {reference.title}, which is not there")
+                add(found.references)
+                texts[reference.name] = found.text
 
-        add_references(answer)
-        return WrittenSchema(answer["schema"], answer.get("schemaType") or "AVRO", tuple(texts.values()))
+        add(answer.references)
+        return WrittenSchema(answer.text, answer.kind, tuple(texts.values()))
 
-    def _get(self, client: httpx.Client, place: str) -> dict[str, Any] | None:
-        """The registry's answer; None where it says that it has no such thing."""
-        response = self._response(client, place)
-        try:
-            answer = response.json()
-        except ValueError:
-            answer = None
+    @abstractmethod
+    def _by_id(self, schema_id: str) -> _Answer | None:
+        """The schema of an id."""
+
+    @abstractmethod
+    def _at(self, place: str) -> _Answer | None:
+        """A schema that another refers to."""
+
+    def _get(self, url: str) -> httpx.Response:
+        """The registry's answer, whatever it is, but for those that say nothing about what was asked for."""
+        response = self._answered(url)
         if response.status_code in (401, 403):
             raise self._error(
                 f"refuses with {response.status_code} {response.reason_phrase}",
                 action="check username and password of the connection's registry",
             )
-        # A registry says what it lacks in an answer of its own; any other 404 comes from something else.
-        if response.status_code == 404 and isinstance(answer, dict) and "error_code" in answer:
-            return None
-        if response.status_code != 200 or not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
-            raise self._error(
-                f"answers {place} with {response.status_code} {response.reason_phrase}, and no schema",
-                action="check the url: with Apicurio it ends in /apis/ccompat/v7",
-            )
-        return answer
+        return response
 
-    def _response(self, client: httpx.Client, place: str) -> httpx.Response:
+    def _answered(self, url: str) -> httpx.Response:
         told = ""
         for pause in (*_PAUSES, None):
             try:
-                response = client.get(self._url + place)
+                response = self._client.get(url)
                 if response.status_code < 500 and response.status_code != 429:
                     return response
                 told = f"answers with {response.status_code} {response.reason_phrase}"
@@ -133,9 +168,152 @@ class Registry:
         return kind(
             f"the schema registry {found}",
             where=self._url,
-            expected="Confluent's API: GET /schemas/ids/<id>",
+            expected=self.expected,
             action=f"{action or 'register what is missing'}; nothing of this batch was landed",
         )
+
+
+class _Confluent(_Api):
+    """Confluent's API, as its documentation "Schema Registry API Reference" describes it."""
+
+    expected = "Confluent's API: GET /schemas/ids/<id>"
+
+    def _by_id(self, schema_id: str) -> _Answer | None:
+        return self._at(f"/schemas/ids/{schema_id}")
+
+    def _at(self, place: str) -> _Answer | None:
+        response = self._get(self._url + place)
+        answer = _json(response)
+        # A registry says what it lacks in an answer of its own; any other 404 comes from something else.
+        if response.status_code == 404 and isinstance(answer, dict) and "error_code" in answer:
+            return None
+        if response.status_code != 200 or not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
+            raise self._error(
+                f"answers {place} with {response.status_code} {response.reason_phrase}, and no schema",
+                action="check the url: with Apicurio it ends in /apis/ccompat/v7",
+            )
+        references = tuple(
+            _Reference(
+                reference["name"],
+                f"{reference['subject']}, version {reference['version']}",
+                f"/subjects/{quote(reference['subject'], safe='')}/versions/{reference['version']}",
+            )
+            for reference in answer.get("references") or ()
+        )
+        return _Answer(answer["schema"], answer.get("schemaType") or "AVRO", references)
+
+
+@dataclass(frozen=True)
+class _Version:
+    """A version of Apicurio's own API.
+
+    Attributes
+    ----------
+    path:
+        Where it is, from the registry's root on.
+    content:
+        Where an artifact version's content is, from the artifact version on.
+    options:
+        Ask for a content as it was registered, whatever the registry's default is, and for its type where it is told.
+    """
+
+    path: str
+    content: str
+    options: str
+
+
+_VERSIONS = (
+    _Version("/apis/registry/v3", "/content", "?references=PRESERVE&returnArtifactType=true"),
+    _Version("/apis/registry/v2", "", "?dereference=false"),
+)
+
+
+class _Apicurio(_Api):
+    """Apicurio's own API, in the newest version that the registry has: 3 has both, 2 has v2 alone.
+
+    Source: the OpenAPI descriptions of both (`ids/globalIds`, `groups/.../versions`), which answer with the schema
+    itself and with what it refers to at a place of its own.
+    """
+
+    expected = "Apicurio's API: GET /apis/registry/v3/ids/globalIds/<id>, or v2"
+
+    def __init__(self, url: str, client: httpx.Client) -> None:
+        super().__init__(url, client)
+        root, of_api, _ = url.partition("/apis/")
+        parts = urlsplit(url)
+        self._root = root if of_api else f"{parts.scheme}://{parts.netloc}"
+        named = tuple(version for version in _VERSIONS if url.endswith(version.path))
+        self._versions = named or _VERSIONS
+
+    def _by_id(self, schema_id: str) -> _Answer | None:
+        places = [f"{version.path}/ids/globalIds/{schema_id}" for version in self._versions]
+        for version, place in zip(self._versions, places, strict=True):
+            response = self._get(self._root + place + version.options)
+            if response.status_code != 404 or _is_of_apicurio(response):
+                self._versions = (version,)
+                return self._answer(response, place)
+        raise self._error(
+            "does not speak Apicurio's own API, the only one that knows global ids: "
+            f"{' and '.join(places)} answered with 404 Not Found",
+            action="where the ids are content ids, say `use_id: contentId` in the connection's registry; "
+            "else check the url: with Apicurio it ends in /apis/registry/v3 or /apis/ccompat/v7",
+        )
+
+    def _at(self, place: str) -> _Answer | None:
+        (version,) = self._versions
+        whole = version.path + place
+        return self._answer(self._get(self._root + whole + version.content + version.options), whole)
+
+    def _answer(self, response: httpx.Response, place: str) -> _Answer | None:
+        if response.status_code == 404 and _is_of_apicurio(response):
+            return None
+        # A page for people is what something else answers with, whatever it was asked for.
+        if response.status_code != 200 or "html" in response.headers.get("Content-Type", ""):
+            raise self._unlike(response, place, "no schema")
+        kind = response.headers.get("X-Registry-ArtifactType") or "AVRO"
+        return _Answer(response.text, kind, self._references(place))
+
+    def _references(self, place: str) -> tuple[_Reference, ...]:
+        response = self._get(f"{self._root}{place}/references")
+        # The first releases of Apicurio 2 have no such place.
+        if response.status_code == 404 and not _is_of_apicurio(response):
+            return ()
+        listed = _json(response)
+        if response.status_code != 200 or not isinstance(listed, list):
+            raise self._unlike(response, f"{place}/references", "no list of references")
+        return tuple(_reference(reference) for reference in listed)
+
+    def _unlike(self, response: httpx.Response, place: str, lacks: str) -> InputError:
+        return self._error(
+            f"answers {place} with {response.status_code} {response.reason_phrase}, and {lacks}",
+            action="check the url: with Apicurio it ends in /apis/registry/v3 or /apis/ccompat/v7",
+        )
+
+
+def _reference(told: dict[str, Any]) -> _Reference:
+    # What is in the group `default`, as all that Confluent's API registers, is told without a group.
+    group, artifact, version = told.get("groupId") or "default", told["artifactId"], told.get("version")
+    place = f"/groups/{quote(group, safe='')}/artifacts/{quote(artifact, safe='')}/versions/{version}"
+    return _Reference(told["name"], f"artifact {artifact} of group {group}, version {version}", place)
+
+
+def _is_of_apicurio(response: httpx.Response) -> bool:
+    """Whether a 404 says what the registry lacks, and not that the place is none of its API.
+
+    Apicurio names its error: `VersionNotFoundException` and others like it for what it lacks, and `NotFoundException`
+    for a place that is none. An answer without such a name is another server's.
+    """
+    answer = _json(response)
+    name = str(answer.get("name")) if isinstance(answer, dict) else ""
+    return name.endswith("NotFoundException") and name != "NotFoundException"
+
+
+def _json(response: httpx.Response) -> Any:
+    """The answer's JSON; None where it is none."""
+    try:
+        return response.json()
+    except ValueError:
+        return None
 
 
 def schema_of_file(path: str) -> WrittenSchema:

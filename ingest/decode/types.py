@@ -14,13 +14,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from json import dumps
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.avro.functions import from_avro
 
 from ingest.declaration import Column, Connector
 from ingest.decode.columns import DEFAULT_TIMESTAMP
+from ingest.decode.connect_schema import DECIMAL
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,8 @@ class Field:
     The semantic type may carry parameters of the schema behind its name:
     `org.apache.kafka.connect.data.Decimal;scale=2`.
     `in_json`: the value stands in a JSON text, where bytes are base64 and every leaf was read as text, unless its type
-    says otherwise. `nested`: it may be the text of a JSON object.
+    says otherwise. `nested`: it may be the text of a JSON object. `is_number`: whether that text was a JSON number, and
+    not a string; None where nobody knows.
     """
 
     value: Expression
@@ -38,6 +42,7 @@ class Field:
     semantic_type: str | None = None
     in_json: bool = True
     nested: bool = True
+    is_number: Expression | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,7 @@ class _Wanted:
     parameters: Mapping[str, str]
     in_json: bool
     nested: bool
+    is_number: Expression | None
     column: Column | None
     connector: Connector | None
 
@@ -64,7 +70,6 @@ class _Wanted:
 # A rule's answer: the value, and whether it is exact (null counts as no); None where nothing can go wrong.
 _Ruled = tuple[Expression, Expression | None]
 
-_DECIMAL = "org.apache.kafka.connect.data.Decimal"
 BITS = "io.debezium.data.Bits"
 _DAYS = ("io.debezium.time.Date", "org.apache.kafka.connect.data.Date")
 # Units of a second.
@@ -84,6 +89,7 @@ _TIMES: Mapping[str, int] = {
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 _FIRST_SECOND, _LAST_SECOND = _FIRST_DAY * 86_400, (_LAST_DAY + 1) * 86_400 - 1
 _LONG = 2**63
+_DIGITS_OF_DECIMAL = 38
 # PostgreSQL's dates reach from 4713 BC to 5874897 AD ("Date/Time Types"): a day beyond them is Debezium's infinity.
 _POSTGRESQL_DAYS = (-2_451_507, 2_145_031_948)
 # Debezium's infinity of PostgreSQL's timestamps: PGStatement.DATE_POSITIVE_INFINITY and DATE_NEGATIVE_INFINITY of its
@@ -126,6 +132,7 @@ def converted(
         parameters=dict(item.split("=", 1) for item in parameters),
         in_json=field.in_json,
         nested=field.nested,
+        is_number=field.is_number,
         column=column,
         connector=connector,
     )
@@ -202,7 +209,7 @@ def _decimal(value: Expression, found: T.DataType, wanted: T.DecimalType, of: _W
     """
     column = of.column
     if isinstance(found, T.BinaryType):
-        if of.meaning != _DECIMAL:
+        if of.meaning != DECIMAL:
             return F.lit(None).cast(wanted), F.lit(False)
         return _of_scale(value, int(of.parameters.get("scale", wanted.scale)), wanted)
     if column is not None and column.unsigned and isinstance(found, T.IntegralType | T.StringType):
@@ -211,6 +218,8 @@ def _decimal(value: Expression, found: T.DataType, wanted: T.DecimalType, of: _W
         is_whole = value.rlike(_DIGITS) if isinstance(found, T.StringType) else F.lit(True)
         return typed, is_whole & typed.isNotNull() & number.between(-(2**63), F.lit(Decimal(2**64 - 1)))
     if isinstance(found, T.StringType):
+        if of.meaning == DECIMAL:
+            return _decimal_of_schema(value, wanted, of)
         return _decimal_of_json(value, wanted, of) if of.in_json else _decimal_of_text(value, wanted)
     typed = value.cast(wanted)
     if isinstance(found, T.FloatType | T.DoubleType):
@@ -219,6 +228,22 @@ def _decimal(value: Expression, found: T.DataType, wanted: T.DecimalType, of: _W
     if isinstance(found, T.NumericType):
         return typed, typed == value
     return F.lit(None).cast(wanted), F.lit(False)
+
+
+def _decimal_of_schema(value: Expression, wanted: T.DecimalType, of: _Wanted) -> _Ruled:
+    """A decimal of which the message's schema says the scale: base64 of the unscaled integer, or its number.
+
+    Which of them is no part of the schema (JsonConverter's `decimal.format`): a JSON number is one; of a string the
+    declaration says it, and base64 is the converter's default. What cannot be base64 is a number anyhow.
+    """
+    scale = int(of.parameters.get("scale", wanted.scale))
+    is_number = F.coalesce(of.is_number, F.lit(False)) if of.is_number is not None else F.lit(False)
+    is_number |= F.lit(of.column is not None and of.column.decimal == "number")
+    is_number |= (F.length(value) % 4 != 0) | ~value.rlike("^[A-Za-z0-9+/]+={0,2}$")
+    of_number, is_exact = _decimal_of_text(value, wanted)
+    of_bytes, are_exact = _of_scale(F.when(~is_number, _from_base64(value)), scale, wanted)
+    assert is_exact is not None and are_exact is not None
+    return F.when(is_number, of_number).otherwise(of_bytes), F.when(is_number, is_exact).otherwise(are_exact)
 
 
 def _decimal_of_json(value: Expression, wanted: T.DecimalType, of: _Wanted) -> _Ruled:
@@ -261,28 +286,33 @@ def _decimal_of_text(text: Expression, wanted: T.DecimalType, before: str = "") 
 
 def _of_scale(data: Expression, scale: int | Expression, wanted: T.DecimalType) -> _Ruled:
     """A decimal from the bytes of its unscaled integer and its scale."""
-    exponent = F.lit(str(-scale)) if isinstance(scale, int) else (-scale).cast("string")
-    text = F.concat(_whole(data), F.lit("E"), exponent)
-    typed = text.cast(wanted)
-    if isinstance(scale, int) and scale <= wanted.scale:
+    if isinstance(scale, int) and 0 <= scale <= wanted.scale:
+        typed = _unscaled(data, scale).cast(wanted)
         return typed, typed.isNotNull()
-    wide = T.DecimalType(38, 38 - (wanted.precision - wanted.scale))
-    return typed, (text.cast(wide) == typed) & (text.cast("double") == typed.cast("double"))
+    if isinstance(scale, int) and 0 <= scale <= _DIGITS_OF_DECIMAL:
+        whole = _unscaled(data, scale)
+        typed = whole.cast(wanted)
+        return typed, typed.cast(T.DecimalType(_DIGITS_OF_DECIMAL, scale)) == whole
+    whole = _unscaled(data, 0)
+    digits = whole.cast("string")
+    scale = F.lit(scale) if isinstance(scale, int) else scale
+    typed = F.concat(digits, F.lit("E"), (-scale).cast("string")).cast(wanted)
+    zeros = F.length(digits) - F.length(F.regexp_replace(digits, "0+$", ""))
+    return typed, typed.isNotNull() & ((zeros >= scale - wanted.scale) | (whole == 0))
 
 
-def _whole(data: Expression) -> Expression:
-    """The text of the integer whose two's complement, big-endian, these bytes are; null beyond 16 bytes, 38 digits."""
-    digits = F.hex(data)
-    is_negative = F.substring(digits, 1, 1) >= "8"
-    short = F.conv(F.when(is_negative, F.lpad(digits, 16, "F")).otherwise(F.lpad(digits, 16, "0")), 16, -10)
-    # The complement of a negative number x is -x - 1: never more digits than x has.
-    flipped = F.translate(digits, "0123456789ABCDEF", "FEDCBA9876543210")
-    whole = F.lpad(F.when(is_negative, flipped).otherwise(digits), 32, "0")
-    high, low = (F.conv(F.substring(whole, at, 16), 16, 10).cast("decimal(20,0)") for at in (1, 17))
-    size = high * F.lit(Decimal(2**64)) + low
-    long = F.when(is_negative, -(size + F.lit(Decimal(1)))).otherwise(size).cast("string")
-    length = F.length(data)
-    return F.when(length.between(1, 8), short).when(length.between(9, 16), long)
+def _unscaled(data: Expression, scale: int) -> Expression:
+    """The decimal of that scale whose unscaled integer these bytes are, two's complement, big-endian; null beyond 38
+    digits, and of no bytes.
+
+    Avro encodes a decimal as these bytes behind their number, and Spark's reader of Avro is one expression: written out
+    in functions it is a hundred, for each column and each check of it, and to plan a table of a few decimals took
+    minutes.
+    """
+    schema = dumps({"type": "bytes", "logicalType": "decimal", "precision": _DIGITS_OF_DECIMAL, "scale": scale})
+    # The number is a zigzag varint: one byte up to 63 ("Primitive Types" of Avro's specification).
+    length = F.when(F.length(data) < 64, F.unhex(F.lpad(F.hex(F.length(data) * 2), 2, "0")))
+    return from_avro(F.concat(length, data), schema, {"mode": "PERMISSIVE"})
 
 
 def _boolean(value: Expression, found: T.DataType) -> _Ruled:

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from ingest.declaration import Table
 from ingest.errors import InputError, UnavailableError
 from ingest.project import KafkaConnection
-from ingest.session import first_line, java_class
+from ingest.session import java_class, root_cause
 
 log = logging.getLogger(__name__)
 
@@ -236,7 +236,7 @@ def read_error(error: Py4JJavaError, *, where: str) -> InputError:
     if re.match(r"(Timeout|Disconnect|NotLeader\w*|LeaderNotAvailable|Network|Retriable|Connect)\w*Exception", reason):
         return _unavailable(reason, where, expected="every record of these")
     return InputError(
-        first_line(str(error)),
+        root_cause(error),
         where=where,
         expected="readable records of change events",
         action="mend what is named; nothing of this batch was landed",

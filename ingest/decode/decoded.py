@@ -1,0 +1,449 @@
+"""Decoded changes of events: every field as its column's type, with the first thing that is wrong of each event.
+
+Sources of the rules: Debezium's documentation of the event envelope, of the ExtractNewRecordState transform and of the
+data type mappings of each connector; the captures in ../shared/data/debezium-captures.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import dataclass, replace
+from functools import reduce
+from json import dumps, loads
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ingest import policies
+from ingest.declaration import Column, Table
+from ingest.decode.columns import (
+    OPTIONAL,
+    POSITION_COLUMNS,
+    READ,
+    UNAVAILABLE_SEPARATOR,
+    UNAVAILABLE_VALUE,
+    metadata_columns,
+)
+from ingest.decode.columns import problem as problem_of
+from ingest.decode.record_key import KEY_TEXT, RecordKeys
+from ingest.decode.types import Converted, Field, converted
+from ingest.plan import Reading, Version
+
+# How a typed event is kept as text: exact to the microsecond.
+EVENT_AS_JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+# Ops that carry a row.
+ROW_OPS = ("c", "u", "d", "r")
+# 't' is a truncate, 'm' a logical decoding message: neither carries a row.
+_OPS = (*ROW_OPS, "t", "m")
+# `_problem` of an event that is not written as the examples of its batch are: the batch has to be read exactly.
+MISREAD = "not of the form of the events before it"
+# Whether a record's value is not of the kind that those of the first records are, where that was not looked at before.
+UNLIKE = "_unlike"
+# The members of an envelope that say what a row is, or what a logical decoding message says.
+IMAGES = ("before", "after", "message")
+# What is no change of a row, by the fields that it has: heartbeats have no other. Source: Debezium's documentation of
+# the heartbeat, transaction metadata and schema change topics.
+HEARTBEAT = frozenset({"ts_ms"})
+CONTROL = (HEARTBEAT, frozenset({"event_count", "status", "id"}), frozenset({"tableChanges", "ddl"}))
+
+
+@dataclass(frozen=True)
+class Part:
+    """Events that were written with one schema, not decoded yet: the fields they have, and how they are decoded."""
+
+    version: Version
+    decode: Callable[[Table, Reading], DataFrame]
+
+
+def is_of_control(names: Set[str], fields: Set[str]) -> bool:
+    return names == fields if fields == HEARTBEAT else fields <= names
+
+
+def control_of(table: Table) -> list[frozenset[str]]:
+    """What is no change of this table: its columns may be those of a control event."""
+    columns = {column.name for column in table.columns}
+    return [fields for fields in CONTROL if not is_of_control(columns, fields)]
+
+
+def is_control_schema(names: Set[str], table: Table) -> bool:
+    """Whether a record with these fields is no change of a row: a heartbeat, a transaction marker, a schema change."""
+    return any(is_of_control(names, fields) for fields in control_of(table))
+
+
+def decoded_changes(
+    events: DataFrame,
+    table: Table,
+    fields: Mapping[str, Field],
+    *,
+    keys: RecordKeys | None,
+    raw: Expression,
+    ignored: Expression,
+    tombstone: Expression,
+    problem: Expression,
+    says_deletes: Expression,
+    is_envelope: bool,
+    absent: Mapping[str, Expression],
+    form: str | None = None,
+    placeholders: bool = True,
+    optional: Set[str] = frozenset(),
+    unreadable: Expression,
+    further: Mapping[str, Field],
+) -> DataFrame:
+    """The decoded changes: every field cast to its type, with the first thing that is wrong as `_problem`.
+
+    `tombstone`: whether the record has no value; with a key it may be a delete (`tombstones`). `unreadable` and the
+    `further` fields are looked at only for a table with column policies (`ingest.policies`): where nothing of an event
+    can be told apart, and what else of it is worth keeping in the quarantine.
+    """
+    is_tombstone = F.coalesce(tombstone, F.lit(False)) & F.col("_key").isNotNull() & F.lit(bool(table.key))
+    if table.options.tombstones == "delete":
+        op_of = F.when(is_tombstone, "d").otherwise(fields["__op"].value.cast("string"))
+        fields = {**fields, "__op": Field(op_of, T.StringType())}
+        ignored = ignored & ~is_tombstone
+    is_delete = (fields["__op"].value == "d") | (fields["__deleted"].value.cast("string") == "true")
+    keys = keys or RecordKeys()
+    untyped = events.select(
+        *READ,
+        raw.alias("_raw"),
+        problem.alias("_malformed"),
+        ignored.alias("_empty"),
+        is_tombstone.alias("_tombstone"),
+        F.coalesce(says_deletes, F.lit(False)).alias("_says_deletes"),
+        F.when(is_delete | is_tombstone, keys.text()).alias(KEY_TEXT),
+        _key_is_unlike(events, is_delete | is_tombstone, keys).alias("_key_unlike"),
+        _unavailable(fields, table, absent, placeholders, optional).alias("_unavailable"),
+        *(field.value.alias(name) for name, field in fields.items()),
+        *(field.is_number.alias(f"_number_{name}") for name, field in fields.items() if field.is_number is not None),
+        *(_looked_at_for_masks(unreadable, further, absent) if table.is_masked else ()),
+    )
+    if table.is_masked:
+        untyped = policies.with_salt(untyped, table)
+    unavailable = {
+        name: F.col("_unavailable").isNotNull() & F.array_contains(F.split("_unavailable", UNAVAILABLE_SEPARATOR), name)
+        for name in _may_be_unavailable(fields, table, absent)
+    }
+    values, checks = _typed(fields, table, keys.fields(table), unavailable)
+    found = _first_problem(table, values, checks, is_envelope=is_envelope)
+    kept, kept_form = F.col("_raw"), form
+    if table.is_masked:
+        hashes = {name: _kept_hash(name, values[name], unavailable.get(name)) for name in table.hashed}
+        masked, kept_form = _masked(fields, further, hashes, form)
+        is_unreadable = F.col("_unreadable") | F.col("_tombstone")
+        told_of = F.coalesce(policies.not_kept(F.col("_raw"), table), F.lit("not kept: the key of a tombstone"))
+        kept = F.when(is_unreadable, told_of).otherwise(masked).cast("binary")
+        found = F.concat(found, F.coalesce(F.when(is_unreadable, F.concat(F.lit("; "), told_of)), F.lit("")))
+        # Only of what is kept: it takes as long as the rest of the event does.
+        kept = F.when(found.isNotNull() | F.col("_unavailable").isNotNull(), kept)
+    # The problem is a column of its own before anything asks for it: it has an expression of every column in it.
+    typed = untyped.select(
+        *(values[column.name].alias(column.name) for column in table.columns),
+        *(values[column.name].alias(column.name) for column in metadata_columns(table)),
+        _is_deleted().cast("string").alias("__deleted"),
+        *READ,
+        kept.alias("_raw"),
+        found.alias("_problem"),
+        "_unavailable",
+        _is_empty().alias("_ignored"),
+        "_says_deletes",
+    )
+    is_kept = F.col("_problem").isNotNull() | F.col("_unavailable").isNotNull()
+    # A key may hold columns of which nothing is to be kept.
+    of_kept = {
+        "_raw": F.col("_raw"),
+        "_form": F.lit(kept_form),
+        "_record_key": F.lit(None).cast("binary") if table.is_masked else F.col("_key"),
+    }
+    return typed.withColumns({name: F.when(is_kept, value) for name, value in of_kept.items()}).drop("_key")
+
+
+def _op() -> Expression:
+    return F.coalesce(F.col("__op"), F.lit(""))
+
+
+def _is_deleted() -> Expression:
+    """Whether an event deletes its row. Never null."""
+    return F.coalesce(F.col("__deleted") == "true", F.lit(False)) | (_op() == "d")
+
+
+def _is_empty() -> Expression:
+    """Whether an event means no change. Never null."""
+    return F.coalesce(F.col("_empty"), F.lit(False)) | (_op() == "m")
+
+
+def _typed(
+    fields: Mapping[str, Field], table: Table, key_fields: Mapping[str, Field], unavailable: Mapping[str, Expression]
+) -> tuple[dict[str, Expression], dict[str, Expression]]:
+    """The values of the columns with their types, and what is wrong of each."""
+    declared = {column.name: column for column in table.columns}
+    wanted: dict[str, T.DataType] = {column.name: column.source_type for column in table.columns}
+    wanted |= {column.name: column.data_type for column in metadata_columns(table)}
+    wanted["__deleted"] = T.StringType()
+    # PostgreSQL fills the columns of a deleted row with values that were never there (replica identity default).
+    hidden = _is_deleted() & F.lit(table.options.connector == "postgresql")
+    values: dict[str, Expression] = {}
+    checks: dict[str, Expression] = {}
+    for name, data_type in wanted.items():
+        column = declared.get(name)
+        is_number = F.col(f"`_number_{name}`") if fields[name].is_number is not None else None
+        found = replace(fields[name], value=F.col(f"`{name}`"), is_number=is_number)
+        change = _as_silver_has_it(found, column, data_type, table)
+        if name in key_fields:
+            of_key = _as_silver_has_it(key_fields[name], column, data_type, table)
+            change = _of_record_key(key_fields[name], of_key, change)
+        told = problem_of("bad_value", f"column {name}: ", change.problem)
+        if name in declared and name not in table.key:
+            nothing = hidden | unavailable[name] if name in unavailable else hidden
+            values[name] = F.when(nothing, F.lit(None)).otherwise(change.value)
+            checks[name] = F.when(~nothing, told)
+        else:
+            values[name] = change.value
+            checks[name] = told
+    return values, checks
+
+
+def _first_problem(
+    table: Table, values: Mapping[str, Expression], checks: Mapping[str, Expression], *, is_envelope: bool
+) -> Expression:
+    """The first thing that keeps an event from being applied, or null."""
+    rowless = _op() == "t"
+    is_tombstone = F.col("_tombstone")
+    # A value of the key that cannot be read says more than that there is none.
+    keyed = [*(checks[name] for name in table.key), *_key_problems(table, values)]
+    of_change = F.coalesce(
+        F.when(~is_tombstone, F.col("_malformed")),
+        _op_problem(),
+        *([_truncate_problem()] if table.options.truncate == "quarantine" else []),
+        *(F.when(~rowless, wrong) for wrong in keyed),
+        F.when(~is_tombstone, _position_problem(table, is_envelope=is_envelope)),
+        *([F.when(~is_tombstone, _transaction_problem())] if table.options.consistent == "transaction" else []),
+        *checks.values(),
+        *([_nothing_brings_it()] if not table.key else []),
+    )
+    found = F.when(~_is_empty(), of_change)
+    if table.options.tombstones is None:
+        found = F.when(is_tombstone, _tombstone_problem()).otherwise(found)
+    return F.when(F.col("_key_unlike"), F.lit(MISREAD)).otherwise(found)
+
+
+def _as_silver_has_it(found: Field, column: Column | None, data_type: T.DataType, table: Table) -> Converted:
+    """A field as the column of silver: typed, and hashed where the column's policy says so."""
+    change = converted(found.value, found, column, data_type, table.options.connector)
+    if column is not None and column.hashed_from is not None:
+        return _hashed(change, column.hashed_from)
+    if column is not None and column.hashed_before is not None:
+        return Converted(*policies.taken(change.value, column.hashed_before))
+    return change
+
+
+def _of_record_key(key: Field, of_key: Converted, of_value: Converted) -> Converted:
+    """A column of the key: of a delete as the record's key has it, where that is there."""
+    is_there = key.value.isNotNull()
+    return Converted(
+        F.when(is_there, of_key.value).otherwise(of_value.value),
+        F.when(is_there, of_key.problem).otherwise(of_value.problem),
+    )
+
+
+def _key_is_unlike(events: DataFrame, is_wanted: Expression, keys: RecordKeys) -> Expression:
+    """Whether a key is needed that is not of the form of the examples' keys."""
+    if UNLIKE not in events.columns:
+        return F.lit(False)
+    return F.coalesce(is_wanted, F.lit(False)) & keys.is_unlike()
+
+
+def _nothing_brings_it() -> Expression:
+    """A value that an event of a table without a key lacks: no earlier change of its row is known."""
+    names = F.split("_unavailable", UNAVAILABLE_SEPARATOR)
+    lacking = F.filter(
+        names, lambda name: ~name.startswith(OPTIONAL) & ~F.array_contains(names, F.concat(F.lit(OPTIONAL), name))
+    )
+    told = problem_of(
+        "unavailable_value", "unavailable value of ", F.array_join(lacking, ", "), ", of a row without a key"
+    )
+    return F.when((F.size(lacking) > 0) & (_op() != "t"), told)
+
+
+def _truncate_problem() -> Expression:
+    told = "a truncate of the source table, which is not applied (truncate: quarantine)"
+    return F.when(F.col("__op") == "t", problem_of("truncate", told))
+
+
+def _tombstone_problem() -> Expression:
+    return problem_of(
+        "tombstone",
+        "a tombstone, in a topic whose events do not say deletes: declare tombstones: delete or tombstones: ignore",
+    )
+
+
+def _looked_at_for_masks(
+    unreadable: Expression, further: Mapping[str, Field], absent: Mapping[str, Expression]
+) -> list[Expression]:
+    named = [F.when(condition, F.lit(name)) for name, condition in absent.items()]
+    lacks = F.array_compact(F.array(*named)) if named else F.array().cast("array<string>")
+    return [
+        F.coalesce(unreadable, F.lit(False)).alias("_unreadable"),
+        lacks.alias("_absent"),
+        *(field.value.alias(f"_further_{name}") for name, field in further.items()),
+    ]
+
+
+def _hashed(change: Converted, data_type: T.DataType) -> Converted:
+    told = F.lit(f"a value that is not exactly a {data_type.simpleString()}, and is not shown (policy: hash)")
+    return Converted(policies.hashed(change.value, data_type), F.when(change.problem.isNotNull(), told))
+
+
+def _masked(
+    fields: Mapping[str, Field], further: Mapping[str, Field], hashes: Mapping[str, Expression], form: str | None
+) -> tuple[Expression, str]:
+    """What the quarantine keeps of an event: an unwrapped one with the columns, but for the excluded ones; its form.
+
+    A list of what is kept, and not of what is left out: nothing else of the event can get through, such as another
+    image of the row, or the same column written differently.
+    """
+    values = {name: hashes.get(name, F.col(f"`{name}`")) for name in fields}
+    values |= {name: F.col(_quoted(f"_further_{name}")) for name in further}
+    if form is None:
+        return policies.masked_text(values, F.col("_absent")), policies.MASKED_FORM
+    types = {name: field.data_type for name, field in (*fields.items(), *further.items())}
+    types |= dict.fromkeys(hashes, T.StringType())
+    names = [name for name, data_type in types.items() if not isinstance(data_type, T.NullType)]
+    event = F.to_json(F.struct(*(values[name].alias(name) for name in names)), EVENT_AS_JSON)
+    known = {name: meaning for name, meaning in loads(form)["semantic_types"].items() if name not in hashes}
+    kept = T.StructType([T.StructField(name, types[name]) for name in names])
+    return event, dumps({"type": kept.jsonValue(), "semantic_types": known, "masked": True})
+
+
+def _kept_hash(name: str, value: Expression, unavailable: Expression | None) -> Expression:
+    """What a masked event has of a hashed column: the hash, Debezium's placeholder, null, or that nothing was kept."""
+    told = F.coalesce(value, F.lit(policies.NOT_KEPT))
+    if unavailable is not None:
+        told = F.when(unavailable, F.lit(UNAVAILABLE_VALUE)).otherwise(told)
+    return F.when(F.col(f"`{name}`").isNotNull(), told)
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _may_be_unavailable(fields: Mapping[str, Field], table: Table, absent: Mapping[str, Expression]) -> Iterator[str]:
+    """The declared columns, but for the key's, whose value an event of the table may lack."""
+    for column in table.columns:
+        placeholder = table.options.connector == "postgresql" and isinstance(
+            fields[column.name].data_type, T.StringType | T.BinaryType | T.ArrayType | T.MapType
+        )
+        ignored = table.options.null_updates == "ignore"
+        if column.name not in table.key and (placeholder or ignored or column.name in absent):
+            yield column.name
+
+
+def _unavailable(
+    fields: Mapping[str, Field],
+    table: Table,
+    absent: Mapping[str, Expression],
+    placeholders: bool,
+    optional: Set[str],
+) -> Expression:
+    """The names of the columns that an event says nothing of, or null.
+
+    Such are the values that PostgreSQL's log lacks, which Debezium fills with a placeholder (TOAST, replica identity
+    default; as text, bytes, base64 of these, or the only item of an array), columns that an update leaves out, and
+    nulls of an update where the declaration ignores them. A column that the event's table did not have, or that nobody
+    declared, is named once more, behind `OPTIONAL`.
+    """
+    op = fields["__op"].value
+    named = []
+    for name in _may_be_unavailable(fields, table, absent):
+        field = fields[name]
+        lacks = absent.get(name, F.lit(False))
+        if table.options.null_updates == "ignore":
+            lacks = lacks | (field.value.isNull() & F.coalesce(op == "u", F.lit(True)))
+        if placeholders and table.options.connector == "postgresql":
+            lacks = lacks | _is_placeholder(field)
+        named.append(F.when(lacks, F.lit(name)))
+        if name in optional and name in absent:
+            named.append(F.when(absent[name], F.lit(OPTIONAL + name)))
+    if not named:
+        return F.lit(None).cast("string")
+    return F.nullif(F.concat_ws(UNAVAILABLE_SEPARATOR, *named), F.lit(""))
+
+
+def _is_placeholder(field: Field) -> Expression:
+    encoded = base64.b64encode(UNAVAILABLE_VALUE.encode()).decode()
+    number_items = [int(byte) for byte in UNAVAILABLE_VALUE.encode()]
+    if isinstance(field.data_type, T.StringType):
+        texts = [UNAVAILABLE_VALUE, encoded, dumps([UNAVAILABLE_VALUE]), dumps(number_items, separators=(",", ":"))]
+        return F.coalesce(field.value.isin(*texts), F.lit(False))
+    if isinstance(field.data_type, T.BinaryType):
+        return F.coalesce(field.value == F.lit(UNAVAILABLE_VALUE).cast("binary"), F.lit(False))
+    if isinstance(field.data_type, T.ArrayType):
+        items = field.data_type.elementType
+        if isinstance(items, T.StringType):
+            return F.coalesce(field.value == F.array(F.lit(UNAVAILABLE_VALUE)), F.lit(False))
+        if isinstance(items, T.IntegerType | T.LongType):
+            whole = F.array(*(F.lit(item).cast(items) for item in number_items))
+            return F.coalesce(field.value == whole, F.lit(False))
+    return F.lit(False)
+
+
+def _op_problem() -> Expression:
+    op = F.col("__op")
+    return F.when(
+        op.isNotNull() & ~op.isin(*_OPS),
+        problem_of("unknown_op", "op is ", op, f", expected one of {', '.join(_OPS)}"),
+    )
+
+
+def envelope_problem(op: Expression, has_no_row: Expression, table: Table) -> Expression:
+    """What an envelope lacks. Of a delete the record's key may say the row, where the table has one."""
+    needs_row = op.isin(*(name for name in ROW_OPS if name != "d" or not table.key))
+    return F.when(op.isNull(), problem_of("unknown_op", "the envelope's op is null")).when(
+        needs_row & has_no_row, problem_of("not_an_event", "the envelope has no row image")
+    )
+
+
+def _key_problems(table: Table, values: Mapping[str, Expression]) -> list[Expression]:
+    """A key needs a value: each part of it, unless the key is written as one text, which tells a null from a text."""
+    nulls = [values[name].isNull() for name in table.key]
+    if not nulls:
+        return []
+    of_record = F.when(_is_deleted(), F.lit(", and the record's key does not say it")).otherwise(F.lit(""))
+    if table.record_key == "__key" and len(nulls) > 1:
+        told = problem_of("missing_key", f"every key column is null: {', '.join(table.key)}", of_record)
+        return [F.when(reduce(lambda left, right: left & right, nulls), told)]
+    return [F.when(nulls[0], problem_of("missing_key", f"key column {table.key[0]} is null", of_record))]
+
+
+def _position_problem(table: Table, *, is_envelope: bool) -> Expression:
+    """A streamed change without its log position cannot be ordered; rows read by a snapshot may have none."""
+    if table.options.order_by:
+        names = list(table.options.order_by)
+        told = f"no order: order_by names {', '.join(names)}, and one of them is null"
+        streamed = F.lit(True)
+    else:
+        assert table.options.connector is not None
+        columns = [column for column in POSITION_COLUMNS[table.options.connector] if column.required]
+        names = [column.name for column in columns]
+        fields = ", ".join(".".join(column.envelope) for column in columns)
+        told = f"no log position: the connector's add.fields must hold {fields}"
+        if is_envelope:
+            told = f"no log position: the envelope lacks {fields}"
+        streamed = ~F.coalesce(F.col("__op"), F.lit("u")).isin("r", "m")
+    absent = reduce(lambda left, right: left | right, [F.col(f"`{name}`").isNull() for name in names])
+    return F.when(absent & streamed, problem_of("missing_position", told))
+
+
+def _transaction_problem() -> Expression:
+    """A streamed change that does not say its transaction cannot be kept with the rest of it."""
+    absent = F.col("__transaction_id").isNull() | F.col("__transaction_total_order").isNull()
+    told = "no transaction: the connector must have provide.transaction.metadata, and its add.fields must hold"
+    return F.when(
+        absent & ~F.coalesce(F.col("__op"), F.lit("u")).isin("r", "m"),
+        problem_of("missing_transaction", f"{told} transaction.id and transaction.total_order"),
+    )
+
+
+def lacking(name: str) -> str:
+    return f"column {name} is missing (schema_policy.drop: quarantine)"

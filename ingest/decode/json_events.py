@@ -1,0 +1,401 @@
+"""Debezium events that are JSON texts, to decoded changes: envelopes and unwrapped events, with or without a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from json import JSONDecoder, loads
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ingest import policies
+from ingest.declaration import Table
+from ingest.decode.columns import (
+    READ,
+    metadata_columns,
+)
+from ingest.decode.columns import problem as problem_of
+from ingest.decode.connect_schema import ConnectSchema, connect_schema
+from ingest.decode.decoded import (
+    EVENT_AS_JSON,
+    MISREAD,
+    ROW_OPS,
+    UNLIKE,
+    Part,
+    decoded_changes,
+    envelope_problem,
+    lacking,
+)
+from ingest.decode.flat import IS_CUT, between, value_column
+from ingest.decode.json_forms import (
+    EXAMPLES,
+    WHITE_SPACE,
+    JsonForms,
+    body,
+    ends_at_first_brace,
+    forms,
+    has_key,
+    has_more_than_an_object,
+    has_placeholder,
+    is_control,
+    is_envelope,
+    is_of_schema,
+    is_utf8,
+    unknown_fields,
+)
+from ingest.decode.record_key import RecordKeys
+from ingest.decode.typed_events import typed_part
+from ingest.decode.types import BITS, Field
+from ingest.plan import EventField, Reading, Version
+
+
+@dataclass(frozen=True)
+class JsonSource:
+    """JSON texts of events, and what is known of them before they are looked at.
+
+    Attributes
+    ----------
+    lines:
+        Columns `value` string and those of `READ`; `_unlike` as in `decode_rows`.
+    keys:
+        How the records' keys are read.
+    are_records:
+        The texts are values of records, of which an empty one is a mistake; an empty line of a file says nothing.
+    events:
+        About how many there are. Of many that are alike the texts are cut, where they can be (`ingest.decode.flat`).
+    """
+
+    lines: DataFrame
+    keys: RecordKeys = field(default_factory=RecordKeys)
+    are_records: bool = False
+    events: int = 0
+
+
+def json_parts(source: JsonSource, table: Table, *, thorough: bool = False, by_examples: bool = False) -> list[Part]:
+    """Events that are JSON texts: envelopes and unwrapped events, each with or without Kafka Connect's {"schema",
+    "payload"} around it. Those with a schema are a part for each schema, which is believed as an Avro schema is.
+
+    A first look at the texts, which only searches them, finds what they hold; expressions for what they do not hold
+    would cost more to plan than a small batch to land. Where events are all alike, as they mostly are, a few examples
+    show as much.
+
+    Parameters
+    ----------
+    table:
+        With the columns that are known: the others are looked for, but for those that the policy leaves out.
+    thorough:
+        Look for every difference, also for those that the policy passes over.
+    by_examples:
+        Trust the first events: an event of another form is `MISREAD` then, and the parts have to be made without this.
+    """
+    lines = source.lines
+    if by_examples and not table.is_masked:
+        texts = [text for (text,) in lines.select("value").limit(EXAMPLES).collect() if (text or "").strip()]
+        if seen := JsonForms.in_examples(texts, table, source.events):
+            return [_text_part(source, seen, ())]
+        if prefix := _common_prefix(texts):
+            return [_schema_part(source, *prefix)]
+    found = forms(lines, table, thorough=thorough)
+    schemas = {text: known for text in {form["schema"] for form in found} if text and (known := connect_schema(text))}
+    parts = [
+        _schema_part(replace(source, lines=lines.where(is_of_schema([text]))), None, known)
+        for text, known in sorted(schemas.items())
+    ]
+    others = [form for form in found if form["schema"] not in schemas]
+    if others or not parts:
+        rest = lines.where(~is_of_schema(list(schemas))) if schemas else lines
+        seen = JsonForms.of_forms(others, table, thorough=thorough)
+        parts.append(_text_part(replace(source, lines=rest), seen, unknown_fields(rest, table) if seen.unknown else ()))
+    return parts
+
+
+def tombstones_part(source: JsonSource) -> Part:
+    """Records that are known to have no value."""
+    return _text_part(source, JsonForms.nothing(), ())
+
+
+def _text_part(source: JsonSource, seen: JsonForms, fields: tuple[EventField, ...]) -> Part:
+    return Part(Version(fields, whole=False, lacks=seen.lacks), partial(_decode_json, source, seen))
+
+
+def _common_prefix(texts: Sequence[str]) -> tuple[str, ConnectSchema] | None:
+    """How texts begin that all have the same schema before their payload, and that schema; None where they differ."""
+    begins = '{"schema":'
+    if not texts or not texts[0].startswith(begins):
+        return None
+    try:
+        _, end = JSONDecoder().raw_decode(texts[0], len(begins))
+    except ValueError:
+        return None
+    prefix = f'{texts[0][:end]},"payload":'
+    known = connect_schema(texts[0][len(begins) : end])
+    return (prefix, known) if known and all(text.startswith(prefix) for text in texts) else None
+
+
+def _schema_part(source: JsonSource, prefix: str | None, schema: ConnectSchema) -> Part:
+    """Events in {"schema", "payload"} that all have the same schema.
+
+    `prefix`: how their texts begin, where that is known of the first ones: another one is `MISREAD`, and none is
+    searched for its payload.
+    """
+    text = F.col("value")
+    unlike = F.col(UNLIKE) if UNLIKE in source.lines.columns else F.lit(False)
+    if prefix is None:
+        body = F.get_json_object(text, "$.payload")
+    else:
+        unlike = unlike | (text.isNotNull() & ~(text.startswith(prefix) & text.endswith("}")))
+        body = between(text, prefix, "}")
+    bodies = source.lines.select("value", body.alias("_json"), unlike.alias(UNLIKE), *READ)
+    is_nothing = F.col("_json").isNull() | (F.col("_json") == "null")
+    malformed = F.when(
+        is_nothing, F.when(text.isNotNull() & ~is_utf8(text), problem_of("invalid_json", "the text is not UTF-8"))
+    ).otherwise(_json_problem(F.col("_event._corrupt").isNotNull(), nested=True))
+    rows = _parsed(bodies, schema.payload).select(
+        F.when(~is_nothing, F.struct(*(F.col("_event")[name].alias(name) for name in schema.payload.names))).alias(
+            "event"
+        ),
+        F.when(text.isNotNull(), text.cast("binary")).alias("_value"),
+        F.col("_json"),
+        is_nothing.alias("_nothing"),
+        malformed.alias("_malformed"),
+        UNLIKE,
+        *READ,
+    )
+    return typed_part(rows, schema.meanings, source.keys, form=None)
+
+
+def _decode_json(source: JsonSource, seen: JsonForms, table: Table, reading: Reading) -> DataFrame:
+    text = body(F.col("value")) if seen.wrapped else F.col("value")
+    bodies = source.lines.withColumn("_json", F.btrim(text, F.lit(WHITE_SPACE)))
+    if seen.enveloped and seen.unwrapped:
+        sorted_out = bodies.withColumn("_is_envelope", is_envelope(F.col("_json")))
+        enveloped, unwrapped = sorted_out.where("_is_envelope"), sorted_out.where("not _is_envelope")
+        whole = _decode_enveloped(enveloped, table, seen, reading, source)
+        return whole.unionByName(_decode_unwrapped(unwrapped, table, seen, reading, source))
+    decode = _decode_enveloped if seen.enveloped else _decode_unwrapped
+    return decode(bodies, table, seen, reading, source)
+
+
+def _parsed(bodies: DataFrame, struct: T.StructType) -> DataFrame:
+    """Adds `_event`, the text as a struct, with what could not be read as `_corrupt`; null where the text was cut."""
+    schema = T.StructType([*struct.fields, T.StructField("_corrupt", T.StringType())])
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
+    text = F.when(~F.col(IS_CUT), F.col("_json")) if IS_CUT in bodies.columns else F.col("_json")
+    return bodies.withColumn("_event", F.from_json(text, schema, options))
+
+
+def _decode_unwrapped(
+    bodies: DataFrame, table: Table, seen: JsonForms, reading: Reading, source: JsonSource
+) -> DataFrame:
+    columns = [column.name for column in table.columns]
+    metadata = metadata_columns(table)
+    written = _written_types(table, seen)
+    names = [*columns, *(name for column in metadata for name in column.names), "__deleted"]
+    known = [name for name in names if seen.keys is None or name in seen.keys]
+    struct = _struct_of(known, written)
+    if seen.flat:
+        bodies = seen.flat.cut(bodies, {item.name: item.dataType for item in struct})
+    parsed = _parsed(bodies, struct)
+
+    def member(name: str) -> Expression:
+        by_parser = F.col(f"_event.`{name}`")
+        return F.when(F.col(IS_CUT), F.col(f"`{value_column(name)}`")).otherwise(by_parser) if seen.flat else by_parser
+
+    def value(*names: str) -> Field:
+        found = [name for name in names if name in known]
+        if not found:
+            return Field(F.lit(None).cast("string"), T.StringType(), nested=seen.nested)
+        values, types = [member(name) for name in found], {written.get(name) for name in found}
+        if len(found) == 1:
+            return Field(values[0], written.get(found[0], T.StringType()), nested=seen.nested)
+        only = types.pop() if len(types) == 1 else None
+        texts = values if only else [item.cast("string") for item in values]
+        return Field(F.coalesce(*texts), only or T.StringType(), nested=seen.nested)
+
+    fields = {name: value(name) for name in columns}
+    fields |= {column.name: value(*column.names) for column in metadata}
+    fields["__deleted"] = value("__deleted")
+    is_opless = has_key(F.col("_json"), "source") & (
+        has_key(F.col("_json"), "after") | has_key(F.col("_json"), "before")
+    )
+    keyed = [fields[name].value.isNotNull() for name in table.key]
+    is_opless = is_opless & ~reduce(lambda left, right: left | right, keyed, F.lit(False))
+    no_event = F.when(is_opless, problem_of("not_an_event", "an envelope without op"))
+    return _typed_json(parsed, table, fields, seen, reading, source, within="$", no_event=no_event)
+
+
+def _decode_enveloped(
+    bodies: DataFrame, table: Table, seen: JsonForms, reading: Reading, source: JsonSource
+) -> DataFrame:
+    columns = [column.name for column in table.columns]
+    metadata = metadata_columns(table)
+    row = _struct_of(columns)
+    blocks = dict.fromkeys(column.envelope[0] for column in metadata if len(column.envelope) > 1)
+    envelope = [
+        T.StructField("before", row),
+        T.StructField("after", row),
+        *(T.StructField(block, _struct_of([c.envelope[1] for c in metadata if c.envelope[0] == block]))
+          for block in blocks),
+        T.StructField("op", T.StringType()),
+    ]  # fmt: skip
+    op = F.col("_event.op")
+    parsed = _parsed(bodies, T.StructType(envelope)).withColumn(
+        "_row", F.when(op == "d", F.col("_event.before")).otherwise(F.col("_event.after"))
+    )
+    fields = {name: Field(F.col(f"_row.`{name}`"), T.StringType()) for name in columns}
+    for column in metadata:
+        fields[column.name] = Field(F.col("_event." + ".".join(column.envelope)), T.StringType())
+    fields["__deleted"] = Field((op == "d").cast("string"), T.StringType())
+    no_event = envelope_problem(op, F.col("_row").isNull(), table)
+    return _typed_json(parsed, table, fields, seen, reading, source, within="$.after", no_event=no_event)
+
+
+def _written_types(table: Table, seen: JsonForms) -> dict[str, T.DataType]:
+    """The keys of unwrapped events whose values are read as they are written, where they mean the same as text."""
+    wanted = {column.name: column.source_type for column in table.columns if column.semantic_type != BITS}
+    for column in metadata_columns(table):
+        wanted |= {name: column.data_type for name in column.names if name not in wanted}
+    return {name: written for name, written in seen.written.items() if _is_taken(written, wanted.get(name))}
+
+
+def _is_taken(written: T.DataType, wanted: T.DataType | None) -> bool:
+    if isinstance(written, T.LongType):
+        return isinstance(wanted, T.IntegerType | T.LongType | T.DateType | T.TimestampType)
+    return isinstance(wanted, T.BooleanType) and isinstance(written, T.BooleanType)
+
+
+def _typed_json(
+    parsed: DataFrame,
+    table: Table,
+    fields: dict[str, Field],
+    seen: JsonForms,
+    reading: Reading,
+    source: JsonSource,
+    *,
+    within: str,
+    no_event: Expression,
+) -> DataFrame:
+    op, json = fields["__op"].value, F.col("_json")
+
+    def member(name: str) -> Expression:
+        return F.get_json_object(json, f"{within}['{name}']")
+
+    def has(name: str) -> Expression:
+        """Whether the row has the column; looked at only where the value is null."""
+        image = json if within == "$" else F.get_json_object(json, within)
+        found = F.json_object_keys(image)
+        other = reading.names.get(name, name)
+        return F.coalesce(F.array_contains(found, name) | F.array_contains(found, other), F.lit(False))
+
+    for name, other in reading.names.items():
+        here = F.when(has_key(json, name), fields[name].value.cast("string")).otherwise(member(other))
+        fields[name] = Field(here, T.StringType())
+    # An update without a column says nothing of it; Kafka Connect's converters write nulls out.
+    absent = {
+        name: fields[name].value.isNull() & F.coalesce(op == "u", F.lit(True)) & ~has(name)
+        for name in (column.name for column in table.columns)
+        if name in seen.partial
+    }
+    tombstone = json.isNull() | (json == "null")
+    is_blank = json == ""
+    ignored = tombstone if source.are_records else tombstone | is_blank
+    is_corrupt = F.col("_event._corrupt").isNotNull() | ~json.startswith("{")
+    if seen.control:
+        ignored = ignored | (op.isNull() & ~is_corrupt & is_control(json, table))
+    malformed = F.when(is_blank, problem_of("invalid_record", "the value is empty")).otherwise(
+        _json_problem(is_corrupt, nested=seen.nested)
+    )
+    if seen.alike:
+        malformed = F.when(malformed.isNotNull() | ~_is_alike(F.col("value"), seen, table), F.lit(MISREAD))
+    unlike = F.col(UNLIKE) if UNLIKE in parsed.columns else F.lit(False)
+    problem = F.when(unlike, F.lit(MISREAD)).otherwise(F.coalesce(malformed, no_event))
+    for name, reason in reading.refused.items():
+        refused = F.when(member(name).isNotNull(), problem_of("schema_policy", reason))
+        problem = F.coalesce(problem, refused)
+    for name in reading.required:
+        lacks = ~F.coalesce(op, F.lit("")).isin("d", "t", "m") & fields[name].value.isNull() & ~has(name)
+        problem = F.coalesce(problem, F.when(lacks, problem_of("schema_policy", lacking(name))))
+    says_deletes = op.isin(*ROW_OPS) if within != "$" else fields["__deleted"].value.isNotNull() | (op == "d")
+    return decoded_changes(
+        parsed,
+        table,
+        fields,
+        keys=source.keys,
+        raw=F.col("value").cast("binary"),
+        ignored=ignored,
+        tombstone=tombstone,
+        problem=problem,
+        says_deletes=says_deletes,
+        is_envelope=within != "$",
+        absent=absent,
+        placeholders=seen.placeholder,
+        optional={column.name for column in table.columns if not column.declared},
+        unreadable=malformed.isNotNull(),
+        further={name: Field(member(name), T.StringType()) for name in reading.refused},
+    )
+
+
+def _is_alike(text: Expression, seen: JsonForms, table: Table) -> Expression:
+    """Whether a text is what the examples are: a flat object, with the keys of one of them, and every value there."""
+    forms = [F.array(*map(F.lit, form)) for form in seen.alike]
+    has_keys = F.coalesce(F.json_object_keys(text).isin(*forms), F.lit(False))
+    is_written_so = has_keys & ends_at_first_brace(text)
+    if seen.flat:
+        is_written_so = F.col(IS_CUT) | is_written_so
+    return is_written_so & ~has_placeholder(text, table)
+
+
+def _json_problem(is_corrupt: Expression, *, nested: bool) -> Expression:
+    """What keeps a text (`value`, of which `_json` is the event) from being one JSON object, or null."""
+    json = F.col("_json")
+    is_json = F.get_json_object(json, "$").isNotNull()
+    of_corrupt = (
+        F.when(is_json & ~json.startswith("{"), problem_of("not_an_event", "JSON, but not a JSON object"))
+        .when(is_json, problem_of("bad_value", "a value is not of the type that its place in an event has"))
+        .otherwise(problem_of("invalid_json", "not a JSON object: the text does not parse as JSON"))
+    )
+    found = F.when(is_corrupt, of_corrupt)
+    if nested:
+        more = problem_of("invalid_json", "not a JSON object: something follows it in the text")
+        found = found.when(has_more_than_an_object(F.col("value")), more)
+    return found.when(~is_utf8(F.col("value")), problem_of("invalid_json", "the text is not UTF-8"))
+
+
+def texts_again(events: DataFrame, table: Table, keys: RecordKeys) -> list[Part]:
+    """The parts of events that the quarantine kept as JSON.
+
+    Parameters
+    ----------
+    events:
+        Columns `value` string, `_form` string (see `ingest.decode.columns`) and those of `READ`.
+    """
+    parts: list[Part] = []
+    for (form,) in events.select("_form").distinct().collect():
+        own = events.where(F.col("_form").eqNullSafe(F.lit(form))).select("value", *READ)
+        known = loads(form) if form is not None else {}
+        if "type" in known:
+            event = F.from_json("value", T.StructType.fromJson(known["type"]), EVENT_AS_JSON).alias("event")
+            # The text itself is kept again where it waits on.
+            text = [F.col("value").cast("binary").alias("_value")] if known.get("masked") else []
+            found = [typed_part(own.select(event, *text, *READ), known["semantic_types"], keys)]
+        else:
+            found = json_parts(JsonSource(own, keys, are_records=True), table)
+        if known.get("masked"):
+            found = [Part(part.version, partial(_decode_masked, part, form)) for part in found]
+        parts += found
+    return parts
+
+
+def _decode_masked(part: Part, form: str, table: Table, reading: Reading) -> DataFrame:
+    decoded = part.decode(policies.taken_as_hashed(table), reading)
+    return decoded.withColumn("_form", F.when(F.col("_raw").isNotNull(), F.lit(form)))
+
+
+def _struct_of(names: Sequence[str], types: Mapping[str, T.DataType] | None = None) -> T.StructType:
+    """Fields of these types, and of text where none is given."""
+    known = types or {}
+    return T.StructType([T.StructField(name, known.get(name, T.StringType())) for name in dict.fromkeys(names)])

@@ -1,0 +1,314 @@
+"""What a batch of JSON texts holds: its forms, found by searching the texts or by a few examples.
+
+Expressions for what no text holds would cost more to plan than a small batch to land.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from json import dumps, loads
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ingest.declaration import Table
+from ingest.decode.columns import UNAVAILABLE_VALUE
+from ingest.decode.decoded import HEARTBEAT, IMAGES, control_of, is_control_schema
+from ingest.decode.flat import FlatForm
+from ingest.plan import EventField
+from ingest.session import java_class
+
+# What may stand around a JSON text (RFC 8259, section 2).
+WHITE_SPACE = " \t\n\r"
+# So many events are taken for examples of a batch.
+EXAMPLES = 20
+# From so many events on, cutting their texts saves more than its expressions take to plan: 12 µs an event, and half a
+# second, on two cores (docs/performance.md).
+_MANY = 50_000
+# More forms of events than this in a batch are not told apart one by one.
+_MOST_FORMS = 1000
+_ROWLESS = r'"(__)?op"\s*:\s*"[dtm]"'
+
+
+@dataclass(frozen=True)
+class JsonForms:
+    """What a batch of JSON texts holds: whole envelopes, unwrapped events, {"schema", "payload"} around them.
+
+    `nested`: objects within the events, or something behind them; `placeholder`: values that PostgreSQL's log lacks;
+    `control`: heartbeats, transaction markers, schema changes; `unknown`: keys of rows that are no columns;
+    `partial`: columns whose key some row lacks; `lacks`: those of them that a create, update or read lacks;
+    `keys`: all keys of unwrapped events, where they were counted; `alike`: the lists of keys of which each event must
+    have one, where the rest was seen in examples; `written`: how these write the values of some keys; `flat`: how they
+    are written altogether, where that is simple enough to be cut.
+    """
+
+    wrapped: bool
+    enveloped: bool
+    unwrapped: bool
+    nested: bool
+    placeholder: bool
+    control: bool
+    unknown: bool
+    partial: frozenset[str]
+    lacks: tuple[str, ...]
+    keys: frozenset[str] | None = None
+    alike: tuple[tuple[str, ...], ...] = ()
+    written: Mapping[str, T.DataType] = field(default_factory=dict)
+    flat: FlatForm | None = None
+
+    @classmethod
+    def nothing(cls) -> JsonForms:
+        """Of records without values."""
+        return cls(
+            wrapped=False,
+            enveloped=False,
+            unwrapped=True,
+            nested=False,
+            placeholder=False,
+            control=False,
+            unknown=False,
+            partial=frozenset(),
+            lacks=(),
+            keys=frozenset(),
+        )
+
+    @classmethod
+    def in_examples(cls, texts: Sequence[str], table: Table, number: int) -> JsonForms | None:
+        """What the first events say of that many; None where they are not flat, unwrapped and complete."""
+        texts = [text for text in texts if text.strip() != "null"]
+        try:
+            events = [loads(text) for text in texts]
+        except ValueError:
+            return None
+        columns = {column.name for column in table.columns}
+        known = columns | set(table.excluded)
+        passes_over = table.options.schema_policy.add == "keep"
+
+        def is_usual(event: object, text: str) -> bool:
+            if not isinstance(event, dict) or not columns <= event.keys() or is_control_schema(set(event), table):
+                return False
+            more = any(name not in known and not name.startswith("__") for name in event)
+            is_flat = text.find("}") == len(text) - 1
+            return is_flat and (passes_over or not more) and not any(mark in text for mark in placeholders(table))
+
+        if not events or not all(is_usual(event, text) for event, text in zip(events, texts, strict=True)):
+            return None
+        forms = tuple(dict.fromkeys(tuple(event) for event in events))
+        return replace(
+            cls.nothing(),
+            keys=frozenset(key for form in forms for key in form),
+            alike=forms,
+            written=_written(events),
+            flat=FlatForm.of(texts) if number >= _MANY else None,
+        )
+
+    @classmethod
+    def of_forms(cls, found: Sequence[Row], table: Table, *, thorough: bool) -> JsonForms:
+        """What texts of these forms (`forms`) hold."""
+        policy = table.options.schema_policy
+        looks_for_more = thorough or policy.add != "keep"
+        looks_for_all = thorough or policy.drop != "keep"
+        many = len(found) > _MOST_FORMS
+
+        def says_no_row(form: Row) -> bool:
+            return is_control_schema(set(form["keys"] or ()), table) and not form["enveloped"]
+
+        of_rows = [form for form in found if form["keys"] is not None and not says_no_row(form)]
+        keyed = [(form, form["image"] if form["enveloped"] else form["keys"]) for form in of_rows]
+        images = [set(names) for _, names in keyed if names is not None]
+        whole = [set(names or ()) for form, names in keyed if not form["rowless"]]
+        columns = [column.name for column in table.columns]
+        known = {*columns, *table.excluded}
+        rows = [names for names in images if not table.key or names & set(table.key)]
+        more = any(name not in known and not name.startswith("__") for names in rows for name in names)
+        flat_forms = [form for form in found if not form["enveloped"]]
+        lacks = [name for name in columns if many or any(name not in names for names in whole)]
+        return cls(
+            wrapped=many or any(form["wrapped"] for form in found),
+            enveloped=many or any(form["enveloped"] for form in found),
+            unwrapped=many or not all(form["enveloped"] for form in found),
+            nested=many or any(form["nested"] for form in found),
+            placeholder=many or any(form["placeholder"] for form in found),
+            control=many or any(says_no_row(form) for form in found),
+            unknown=looks_for_more and (many or more),
+            partial=frozenset(name for name in columns if many or any(name not in names for names in images)),
+            lacks=tuple(lacks) if looks_for_all else (),
+            keys=None if many else frozenset(key for form in flat_forms for key in form["keys"] or ()),
+        )
+
+
+def forms(lines: DataFrame, table: Table, *, thorough: bool) -> list[Row]:
+    """The forms of some JSON texts: their keys, those of their payload and of their row, and the schema of the payload.
+
+    They are few; of more than `_MOST_FORMS` not all are told, but every schema is.
+    """
+    looks_for_all = thorough or table.options.schema_policy.drop != "keep"
+    text = F.coalesce("value", F.lit(""))
+    keys, enveloped = F.col("keys"), F.col("enveloped")
+    is_row_of = F.array_contains(keys, "op") & F.array_contains(keys, "source")
+    has_image = reduce(lambda left, right: left | right, (F.array_contains(keys, name) for name in IMAGES))
+    flat = F.array_contains(keys, "__op") | F.array_contains(keys, "__deleted")
+    read = (
+        lines.select(text.alias("text"), F.json_object_keys(text).alias("outer"))
+        .withColumn("wrapped", _is_wrapped(F.col("text"), F.col("outer")))
+        .withColumn("body", F.when(F.col("wrapped"), F.get_json_object("text", "$.payload")).otherwise(F.col("text")))
+        .withColumn("keys", F.when(F.col("wrapped"), F.json_object_keys("body")).otherwise(F.col("outer")))
+        .withColumn("enveloped", F.coalesce(is_row_of & has_image & ~flat, F.lit(False)))
+    )
+    schema = F.when(F.col("wrapped"), F.get_json_object("text", "$.schema")).alias("schema")
+    forms = read.groupBy(
+        "wrapped",
+        "enveloped",
+        keys,
+        schema,
+        F.when(enveloped, F.json_object_keys(F.get_json_object("body", "$.after"))).alias("image"),
+        (F.col("text").rlike(_ROWLESS) if looks_for_all else F.lit(False)).alias("rowless"),
+    ).agg(
+        F.bool_or(~ends_at_first_brace(F.col("text"))).alias("nested"),
+        F.bool_or(has_placeholder(F.col("text"), table)).alias("placeholder"),
+    )
+    found = forms.limit(_MOST_FORMS + 1).collect()
+    if len(found) > _MOST_FORMS:
+        rows = read.select(schema).distinct().collect()
+        told = {form["schema"] for form in found}
+        nothing = found[0].asDict() | {"wrapped": True, "keys": None, "image": None}
+        found += [Row(**nothing | {"schema": row["schema"]}) for row in rows if row["schema"] not in told]
+    return found
+
+
+def _written(events: Sequence[Mapping[str, object]]) -> Mapping[str, T.DataType]:
+    """How events write the values of their keys: as whole numbers, or as true and false.
+
+    Spark reads these faster as what they are than as text (docs/performance.md). A fraction is not among them: its
+    text is exact, the double that it would be read as is not.
+    """
+    kinds: dict[str, set[type]] = {}
+    for event in events:
+        for name, value in event.items():
+            if value is not None:
+                fits = not isinstance(value, int) or -(2**63) <= value < 2**63
+                kinds.setdefault(name, set()).add(type(value) if fits else str)
+    whole = {name: T.LongType() for name, found in kinds.items() if found == {int}}
+    return whole | {name: T.BooleanType() for name, found in kinds.items() if found == {bool}}
+
+
+def ends_at_first_brace(text: Expression) -> Expression:
+    """Whether a text's first closing brace is its end: a flat object, and nothing behind it."""
+    return F.octet_length(F.substring_index(text, "}", 1)) + 1 == F.octet_length(text)
+
+
+def has_placeholder(text: Expression, table: Table) -> Expression:
+    """Whether a text may hold a value that PostgreSQL's log lacks."""
+    return reduce(lambda left, right: left | right, map(text.contains, placeholders(table)), F.lit(False))
+
+
+def placeholders(table: Table) -> tuple[str, ...]:
+    """What the text of an event holds where Debezium has no value: the placeholder, as text, base64 or numbers."""
+    if table.options.connector != "postgresql":
+        return ()
+    encoded = base64.b64encode(UNAVAILABLE_VALUE.encode()).decode()
+    numbers = dumps([int(byte) for byte in UNAVAILABLE_VALUE.encode()], separators=(",", ":"))
+    return (UNAVAILABLE_VALUE, encoded, numbers[1:-1])
+
+
+def unknown_fields(lines: DataFrame, table: Table) -> tuple[EventField, ...]:
+    """The keys of rows in JSON events that are no columns and have a value somewhere, with the type Spark infers.
+
+    An event without the table's key says nothing of its columns.
+    """
+    event = F.btrim(body(F.col("value")), F.lit(WHITE_SPACE))
+    row = F.when(is_envelope(event), F.get_json_object(event, "$.after")).otherwise(
+        F.when(~is_control(event, table), event)
+    )
+    known = F.array(*(F.lit(name) for name in (*(column.name for column in table.columns), *table.excluded)))
+    more = F.filter(F.array_except(F.json_object_keys("row"), known), lambda name: ~name.startswith("__"))
+    suspects = lines.select(row.alias("row")).where(F.size(more) > 0)
+    keyed = [F.element_at("keys", name).isNotNull() for name in table.key]
+    is_row = reduce(lambda left, right: left | right, keyed) if keyed else F.lit(True)
+    valued = F.map_keys(F.map_filter("keys", lambda key, value: value.isNotNull() & ~key.startswith("__")))
+    keys = F.from_json("row", "map<string,string>").alias("keys")
+    unknown = suspects.select("row", keys).where(is_row).withColumn("unknown", F.array_except(valued, known))
+    rows = unknown.where(F.size("unknown") > 0).select("row")
+    names = {found["name"] for found in unknown.select(F.explode("unknown").alias("name")).distinct().collect()}
+    if not names:
+        return ()
+    session = lines.sparkSession
+    encoders = java_class(session, "org.apache.spark.sql.Encoders")
+    texts = getattr(rows._jdf, "as")(encoders.STRING())
+    inferred = T.StructType.fromJson(loads(session._jsparkSession.read().json(texts).schema().json()))
+    return tuple(EventField(item.name, item.dataType) for item in inferred if item.name in names)
+
+
+def _is_wrapped(text: Expression, keys: Expression | None = None) -> Expression:
+    """Whether a text is Kafka Connect's {"schema", "payload"}, or {"payload"} alone. Never null.
+
+    A text that breaks off has no keys that could be told: it is none, and no JSON either.
+    """
+    found = F.json_object_keys(text) if keys is None else keys
+    of_it = F.array(F.lit("schema"), F.lit("payload"))
+    is_one = F.array_contains(found, "payload") & (F.size(F.array_except(found, of_it)) == 0)
+    return F.coalesce(text.rlike(r'^\s*\{\s*"(schema|payload)"\s*:') & is_one, F.lit(False))
+
+
+def body(text: Expression) -> Expression:
+    """The event of a text, without {"schema", "payload"} around it: `null` where the payload is null."""
+    payload = F.coalesce(F.get_json_object(text, "$.payload"), F.lit("null"))
+    return F.when(_is_wrapped(text), payload).otherwise(text)
+
+
+def is_of_schema(schemas: Sequence[str]) -> Expression:
+    """Whether the text's payload has one of these schemas. Never null."""
+    text = F.col("value")
+    found = F.when(_is_wrapped(text), F.get_json_object(text, "$.schema"))
+    return F.coalesce(found.isin(*schemas), F.lit(False))
+
+
+def is_envelope(json: Expression) -> Expression:
+    """Whether a JSON text has the members of an envelope. Never null."""
+    # A JSON text cannot hold an unescaped quote, so these patterns match keys only.
+    return F.coalesce(
+        has_key(json, "op")
+        & has_key(json, "source")
+        & reduce(lambda left, right: left | right, (has_key(json, name) for name in IMAGES))
+        & ~has_key(json, "__op")
+        & ~has_key(json, "__deleted"),
+        F.lit(False),
+    )
+
+
+def is_control(json: Expression, table: Table) -> Expression:
+    """`is_control_schema`, of a JSON text. Never null; the search for the bare text is cheap and comes first."""
+    keys = F.json_object_keys(json)
+    found = F.lit(False)
+    for fields in control_of(table):
+        first, *others = sorted(fields)
+        wanted = F.array(*map(F.lit, [first, *others]))
+        is_one = keys == wanted if fields == HEARTBEAT else F.size(F.array_except(wanted, keys)) == 0
+        found = found | (json.contains(f'"{first}"') & is_one)
+    return F.coalesce(found, F.lit(False))
+
+
+def has_key(json: Expression, name: str) -> Expression:
+    """Whether a JSON text has a key of that name anywhere; the search for the bare text is cheap and comes first."""
+    quoted = dumps(name)
+    pattern = re.sub(r"([^\w])", r"\\\1", quoted)
+    return json.contains(quoted) & json.rlike(pattern + r"\s*:")
+
+
+def has_more_than_an_object(text: Expression) -> Expression:
+    """Whether something follows the object: `from_json` reads the first value of a text and drops the rest."""
+    # Behind a closing brace a comma, another bracket or the end must come; the exact answer costs a second parse.
+    suspicious = text.rlike(r"\}\s*([^\s,}\]]|,\s*\{)")
+    alone = F.json_array_length(F.concat(F.lit("["), text, F.lit("]"))) == 1
+    return ~text.rlike(r"\}\s*$") | (suspicious & ~F.coalesce(alone, F.lit(False)))
+
+
+def is_utf8(text: Expression) -> Expression:
+    """Whether a text's bytes are UTF-8. Spark takes any bytes for a text, and its parser puts U+FFFD for the others."""
+    return F.decode(text.cast("binary"), "UTF-8") == text

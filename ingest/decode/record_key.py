@@ -1,0 +1,137 @@
+"""The keys of Kafka's records: what a delete deletes, where the event's value does not say it.
+
+Debezium gives each record the columns of the row's primary key, or of `message.key.columns`, as its key. It is the
+authority for the key columns of a delete: the event's `before` may be null or hold fillers, and a tombstone has no
+value at all. Sources: Debezium's documentation of change event keys, and of `delete.tombstone.handling.mode`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from json import dumps, loads
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.avro.functions import from_avro
+
+from ingest.declaration import Table
+from ingest.decode.avro_schema import without_logical_types
+from ingest.decode.connect_schema import connect_schema
+from ingest.decode.registry import Registry, parsed, schema_of_file, semantic_types
+from ingest.decode.types import Field
+from ingest.errors import InputError
+
+# The text of a record's key as a JSON object, where it was looked at.
+KEY_TEXT = "_key_text"
+# Not the text of a value: another kind of JSON, or a struct as Connect's StringConverter writes it.
+_NO_SCALAR = r'^\s*([\[{"]|Struct\{)'
+
+
+@dataclass(frozen=True)
+class RecordKeys:
+    """How the keys of some records are read: as JSON, with or without its schema, or as Avro.
+
+    Attributes
+    ----------
+    schemas:
+        Of Avro by the id of its schema: the schemas by their ids.
+    id_bytes:
+        How many bytes such an id has.
+    bare:
+        The schema of Avro without an id (`key_schema_file`).
+    meanings:
+        The semantic types of the key's columns, where a schema says them.
+    """
+
+    schemas: Mapping[str, str] = field(default_factory=dict)
+    id_bytes: int = 4
+    bare: str | None = None
+    meanings: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, spark: SparkSession, table: Table, registry: Registry | None, ids: Iterable[str], example: bytes | None
+    ) -> RecordKeys:
+        """How keys with schemas of these ids are read, and others like the example.
+
+        Raises
+        ------
+        InputError
+            The registry does not answer; the declared schema is none.
+        """
+        if path := table.options.key_schema_file:
+            schema, problem = parsed(spark, schema_of_file(path))
+            if problem:
+                raise InputError(
+                    problem, where=path, expected="the Avro schema of a record", action="mend it; nothing was landed"
+                )
+            return cls(bare=without_logical_types(schema), meanings=semantic_types(without_logical_types(schema)))
+        if registry is None:
+            return cls(meanings=_meanings_of_json(example))
+        schemas, meanings = {}, dict(_meanings_of_json(example))
+        for schema_id, written in registry.schemas(sorted(ids)).items():
+            schema, problem = parsed(spark, written)
+            if not problem:
+                schemas[schema_id] = without_logical_types(schema)
+                meanings |= semantic_types(schemas[schema_id])
+        return cls(schemas, registry.id_bytes, meanings=meanings)
+
+    def text(self) -> Expression:
+        """The key of a record (`_key`) as the text of a JSON object or scalar; null where it cannot be read."""
+        key = F.col("_key")
+        if self.bare:
+            return F.to_json(from_avro(key, self.bare, {"mode": "PERMISSIVE"}))
+        text = key.cast("string")
+        keys = F.json_object_keys(text)
+        is_wrapped = text.rlike(r'^\s*\{\s*"(schema|payload)"\s*:') & F.array_contains(keys, "payload")
+        found = F.when(is_avro(), F.lit(None)).when(
+            F.coalesce(is_wrapped & (F.size(F.array_except(keys, F.array(F.lit("schema"), F.lit("payload")))) == 0),
+                       F.lit(False)),
+            F.get_json_object(text, "$.payload"),
+        ).otherwise(text)  # fmt: skip
+        for schema_id, schema in self.schemas.items():
+            value = from_avro(F.expr(f"substring(_key, {2 + self.id_bytes})"), schema, {"mode": "PERMISSIVE"})
+            is_its = is_avro() & (schema_id_of("_key", self.id_bytes) == schema_id)
+            found = F.when(F.coalesce(is_its, F.lit(False)), F.to_json(value)).otherwise(found)
+        return found
+
+    def is_unlike(self) -> Expression:
+        """Whether a key is there that is of none of the known schemas. Never null."""
+        if self.bare:
+            return F.lit(False)
+        return F.coalesce(is_avro() & ~schema_id_of("_key", self.id_bytes).isin([*self.schemas, ""]), F.lit(False))
+
+    def fields(self, table: Table) -> dict[str, Field]:
+        """The columns of the table's key in a record's key, from its `KEY_TEXT`; a value is null where it has none."""
+        text = F.col(KEY_TEXT)
+
+        def value(name: str) -> Expression:
+            member = F.get_json_object(text, f"$['{name}']")
+            if len(table.key) > 1:
+                return member
+            scalar = F.coalesce(F.get_json_object(text, "$"), F.when(~text.rlike(_NO_SCALAR), text))
+            return F.when(text.startswith("{"), member).otherwise(F.when(~text.rlike(r"^\s*[\[]|^Struct\{"), scalar))
+
+        return {name: Field(value(name), T.StringType(), self.meanings.get(name)) for name in table.key}
+
+
+def is_avro(column: str = "_key") -> Expression:
+    """Whether bytes begin as Avro with the id of its schema does."""
+    return F.coalesce(F.hex(F.substring(column, 1, 1)) == "00", F.lit(False))
+
+
+def schema_id_of(column: str, id_bytes: int) -> Expression:
+    """The id of a schema behind the first byte, as a text of digits."""
+    return F.conv(F.hex(F.substring(column, 2, id_bytes)), 16, 10)
+
+
+def _meanings_of_json(example: bytes | None) -> Mapping[str, str]:
+    try:
+        key = loads(example or b"null")
+    except ValueError:
+        return {}
+    found = connect_schema(dumps(key.get("schema"))) if isinstance(key, dict) and "payload" in key else None
+    return found.meanings if found else {}
