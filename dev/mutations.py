@@ -28,6 +28,8 @@ TORTURE = "tests/ingest/test_torture.py"
 TRANSACTIONS = "tests/ingest/test_transactions.py"
 SECURITY = "tests/ingest/test_security.py"
 EXAMPLES = "tests/ingest/test_examples.py"
+LOST = "tests/ingest/test_nothing_lost.py"
+REGISTRY = "tests/ingest/test_registry.py"
 FLAT = "tests/ingest/test_flat.py"
 LATER_BATCHES = f"{ORDER}::test_late_and_repeated_events_of_later_batches_are_told_apart_and_counted"
 MENDED = f"{MODEL}::test_a_delivery_that_once_differed"
@@ -105,7 +107,7 @@ MUTATIONS = (
     Mutation(
         "unavailable values not filled",
         "ingest/batch.py",
-        "        if told.unavailable:\n",
+        "        if told.unavailable and table.key:\n",
         "        if False:\n",
         scene("an_unavailable_value_keeps_what_silver_has"),
     ),
@@ -125,8 +127,8 @@ MUTATIONS = (
     ),
     Mutation(
         "deletes do not make tombstones",
-        "ingest/decode/debezium.py",
-        'is_deleted.cast("string").alias("__deleted")',
+        "ingest/decode/decoded.py",
+        '_is_deleted().cast("string").alias("__deleted")',
         'F.lit("false").alias("__deleted")',
         scene("a_deleted_and_inserted_row_does_not_inherit", "a_row_that_changes_partition_stays_one"),
     ),
@@ -189,14 +191,14 @@ MUTATIONS = (
     Mutation(
         "of a tie the first delivered counts",
         "ingest/changes.py",
-        'read_again = read_again | (after & ~row.eqNullSafe(F.col("_held_row")))',
+        'counts_again |= ties & after & ~_row(table).eqNullSafe(F.col("_held_row"))',
         "pass",
         (TORTURE,),
     ),
     Mutation(
         "a history knows changes by their delivery",
         "ingest/history.py",
-        "F.concat(epoch, F.coalesce(log_position(table), content))",
+        "F.concat(epoch, place)",
         'F.col("__position")',
         (TORTURE, HISTORY),
     ),
@@ -286,9 +288,9 @@ MUTATIONS = (
     ),
     Mutation(
         "events of other keys are taken for the examples'",
-        "ingest/decode/debezium.py",
-        "is_written_so = has_keys & _ends_at_first_brace(text)",
-        "is_written_so = _ends_at_first_brace(text)",
+        "ingest/decode/json_events.py",
+        "is_written_so = has_keys & ends_at_first_brace(text)",
+        "is_written_so = ends_at_first_brace(text)",
         (EXAMPLES,),
     ),
     Mutation(
@@ -328,8 +330,8 @@ MUTATIONS = (
     ),
     Mutation(
         "placeholders of later events are taken for values",
-        "ingest/decode/debezium.py",
-        "return is_written_so & ~_has_placeholder(text, table)",
+        "ingest/decode/json_events.py",
+        "return is_written_so & ~has_placeholder(text, table)",
         "return is_written_so",
         (EXAMPLES,),
     ),
@@ -363,6 +365,104 @@ MUTATIONS = (
         "round(told.keys / share)",
         "told.keys",
         (f"{UPKEEP}::test_a_folder_is_landed_in_portions_and_the_table_made_for_all_of_it",),
+    ),
+    Mutation(
+        "a text that breaks off within its payload is taken for a null payload",
+        "ingest/decode/json_forms.py",
+        """:') & is_one, F.lit(False))""",
+        """:'), F.lit(False))""",
+        (f"{LOST}::test_json_with_its_schema_that_breaks_off_anywhere_is_quarantined",),
+    ),
+    Mutation(
+        "a tombstone is neither an envelope nor an unwrapped event",
+        "ingest/decode/json_events.py",
+        'bodies.withColumn("_is_envelope", is_envelope(F.col("_json")))',
+        'bodies.withColumn("_is_envelope", F.when(F.col("_json").isNotNull(), is_envelope(F.col("_json"))))',
+        (f"{LOST}::test_tombstones_of_an_envelope_topic_are_counted",),
+    ),
+    Mutation(
+        "a place leaves out the partition",
+        "ingest/changes.py",
+        'F.lit("")) for name in ORIGIN)',
+        'F.lit("")) for name in ORIGIN[1:])',
+        (f"{LOST}::test_bad_records_at_one_offset_of_two_partitions_are_two",),
+    ),
+    Mutation(
+        "no rebase mode is set",
+        "profiles/profiles.yml",
+        "spark.sql.parquet.datetimeRebaseModeInWrite: CORRECTED",
+        "spark.sql.parquet.datetimeRebaseModeInWrite: EXCEPTION",
+        (f"{LOST}::test_old_dates_and_timestamps_are_landed_everywhere",),
+    ),
+    Mutation(
+        "decimals of more than 38 digits are left to Spark",
+        "ingest/decode/avro_schema.py",
+        "_SPARKS_DIGITS = 38",
+        "_SPARKS_DIGITS = 3800",
+        (f"{LOST}::test_avro_decimals_of_more_than_38_digits_are_read",),
+    ),
+    Mutation(
+        "the schema of a JSON event is ignored",
+        "ingest/decode/connect_schema.py",
+        "        written = json.loads(text)\n",
+        "        return None\n",
+        (f"{LOST}::test_the_schema_of_a_json_event_is_believed",),
+    ),
+    Mutation(
+        "the record's key is ignored",
+        "ingest/decode/decoded.py",
+        "        if name in key_fields:\n",
+        "        if False:\n",
+        (f"{LOST}::test_a_delete_is_of_its_records_key",),
+    ),
+    Mutation(
+        "bytes that are no UTF-8 are taken for a text",
+        "ingest/decode/json_forms.py",
+        'return F.decode(text.cast("binary"), "UTF-8") == text',
+        "return F.lit(True)",
+        (f"{LOST}::test_a_text_that_is_not_utf8_is_quarantined_with_its_bytes",),
+    ),
+    Mutation(
+        "tombstones that nothing explains are ignored",
+        "ingest/batch.py",
+        "    if told.tombstones and not (",
+        "    if False and not (",
+        (f"{LOST}::test_bare_tombstones_are_what_the_declaration_says",),
+    ),
+    Mutation(
+        "a row that comes again after a bare tombstone is a duplicate",
+        "ingest/changes.py",
+        '    counts_again |= F.col("_held_unplaced") & F.col("_held_deleted") & after & ~F.col("_unplaced")\n',
+        "",
+        (f"{LOST}::test_bare_tombstones_are_what_the_declaration_says",),
+    ),
+    Mutation(
+        "a truncate makes one row of a table without a key",
+        "ingest/changes.py",
+        '**({"__position": F.lit(truncated)} if table.key else {}),',
+        '"__position": F.lit(truncated),',
+        (f"{LOST}::test_a_truncate_empties_a_table_without_a_key",),
+    ),
+    Mutation(
+        "a tombstone keeps nothing of its batch",
+        "ingest/batch.py",
+        "        if told.removed:\n",
+        "        if False:\n",
+        (f"{LOST}::test_a_changed_key_brings_values_that_only_its_first_batch_had",),
+    ),
+    Mutation(
+        "changes that tie are one change",
+        "ingest/changes.py",
+        "        is_same &= F.lag(row).over(newest_first).eqNullSafe(row)\n",
+        "        pass\n",
+        (f"{LOST}::test_debeziums_own_fields_order_changes_and_ties_are_counted",),
+    ),
+    Mutation(
+        "global ids are asked for as content ids",
+        "ingest/decode/registry.py",
+        '_Apicurio if connection.id_option == "globalId" else _Confluent',
+        "_Confluent",
+        (f"{REGISTRY}::test_ids_of_eight_bytes_are_global_ids_whatever_has_that_number_as_its_content_id",),
     ),
 )
 

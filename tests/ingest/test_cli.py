@@ -136,17 +136,18 @@ def test_quarantined_events_are_told_listed_and_shown(project: DbtProject) -> No
 
     listed = json.loads(lake("quarantine", "ls", "shop", "--json", *here).stdout)
     reason = "column amount: too many is not exactly a decimal(8,2)"
+    not_json = "not a JSON object: the text does not parse as JSON"
     assert sorted((row["source_table"], row["reason"], row["events"]) for row in listed) == [
-        ("customer", "not a JSON object", 1),
+        ("customer", not_json, 1),
         ("order_line", reason, 1),
-        ("order_line", "not a JSON object", 1),
+        ("order_line", not_json, 1),
     ]
     assert reason in words(lake("quarantine", "ls", "shop", *here).stdout)
 
     shown = json.loads(lake("quarantine", "show", "shop", "--tables", "order_line", "--json", *here).stdout)
     assert [(row["line"], row["reason"], row["raw"]) for row in shown] == [
         (0, reason, json.dumps(line("c", 6, 3, 1, "too many"))),
-        (1, "not a JSON object", "no [red]JSON"),
+        (1, not_json, "no [red]JSON"),
     ]
     assert {row["file"].rsplit("/", 1)[-1] for row in shown} == {path.name}
     assert "no [red]JSON" in words(lake("quarantine", "show", "shop", *here).stdout)
@@ -241,6 +242,17 @@ def test_a_wrong_declaration_is_told_before_spark_starts(project: DbtProject) ->
         told = lake(command, "shop", "--project-dir", project.root, code=1).stderr.replace("\n", "")
         assert "models/_sources.yml: shop.order_line" in told
         assert "topics is not a known key" in told
+
+
+def test_every_wrong_declaration_is_told_by_one_check(project: DbtProject) -> None:
+    source = shop()
+    source["tables"][0]["config"]["meta"]["ingest"]["topics"] = "x"
+    source["tables"][1]["columns"][0]["data_type"] = "number"
+    project.declare(source)
+    told = lake("check", "shop", "--project-dir", project.root, code=1).stderr
+    assert told.count("error models/_sources.yml: shop.") == 2
+    assert "topics is not a known key" in told
+    assert "shop.customer.customer_id: data_type is 'number'" in told.replace("\n", " ")
 
 
 def test_generate_writes_a_data_set_and_says_how_much(tmp_path: Path) -> None:

@@ -170,6 +170,62 @@ def test_a_wrong_declaration_is_refused_with_its_place(
         assert text in error.message
 
 
+def wrong_at_many_places() -> Entry:
+    """Four tables, of which one is right; the others are wrong in one to four places."""
+    tables = [table_of(name, {"id": "int", "price": "decimal(8,2)"}, ["id"]) for name in ("a", "b", "c", "right")]
+    a, b, c, _ = tables
+    a["columns"][0]["data_type"] = "number"
+    a["columns"][1]["data_type"] = "money"
+    a["external"] = {"using": "delta"}
+    a["config"]["meta"]["ingest"] |= {"topics": "x", "table_type": "merge"}
+    b["config"]["meta"]["ingest"] |= {"key": ["no"], "connection": "nowhere", "schema_file": "none.avsc"}
+    c["config"]["meta"]["ingest"]["topic"] = "{{ env_var('NO_SUCH_VARIABLE') }}"
+    return {"tables": tables}
+
+
+def test_all_that_is_wrong_is_told_at_once(make_project: MakeProject) -> None:
+    project = make_project(wrong_at_many_places())
+    (project.root / "models" / "broken.yml").write_text("sources: [", encoding="utf-8")
+    project.write_models("sources:\n- name: other\n  tables: [{name: t, meta: {ingest: 7}}]\n", "other.yml")
+    error = refused(project)
+    place = "models/_sources.yml: shop"
+    told = [
+        (f"{place}.a: config.meta.ingest", "topics is not a known key"),
+        (f"{place}.a: config.meta.ingest", "table_type is 'merge'"),
+        (f"{place}.a.id", "data_type is 'number'"),
+        (f"{place}.a.price", "data_type is 'money'"),
+        (f"{place}.a", "external.using is 'delta'"),
+        (f"{place}.b: config.meta.ingest.key", "key names 'no'"),
+        (f"{place}.b: config.meta.ingest.connection", "nowhere"),
+        (f"{place}.b: config.meta.ingest.schema_file", "none.avsc"),
+        (f"{place}.c.config.meta.ingest.topic", "NO_SUCH_VARIABLE is not set"),
+        ("models/broken.yml", "is not YAML"),
+        ("models/other.yml: source other", "config.meta.ingest is 7"),
+    ]
+    for where, found in told:
+        assert [item for item in error.each if where in item.where and found in item.found], (where, found)
+        assert f"{where}: " in error.message.replace(str(project.root), "")
+    # What follows from another refusal alone is none.
+    assert len({item.message for item in error.each}) == len(error.each) == len(told) - 1
+    assert all(item.where.endswith("right") is False for item in error.each)
+
+
+def test_a_table_is_told_of_each_of_its_places(make_project: MakeProject) -> None:
+    source = shop()
+    column_of(source)["data_type"] = "number"
+    source["tables"][0]["external"] = {"using": "delta"}
+    error = refused(make_project(source))
+    assert [item.found for item in error.each] == ["data_type is 'number'", "external.using is 'delta'"]
+
+
+def test_one_refusal_is_told_as_it_is(make_project: MakeProject) -> None:
+    source = shop()
+    column_of(source)["data_type"] = "number"
+    error = refused(make_project(source))
+    assert error.each == (error,)
+    assert error.where == "models/_sources.yml: shop.order_line.order_id"
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [

@@ -14,8 +14,9 @@ from pyspark.sql import functions as F
 
 from ingest.declaration import Table
 from ingest.decode.columns import UNAVAILABLE_VALUE
-from ingest.decode.debezium import MISREAD, json_part
+from ingest.decode.decoded import MISREAD
 from ingest.decode.flat import FlatForm
+from ingest.decode.json_events import JsonSource, json_parts
 from ingest.plan import Reading
 
 pytestmark = pytest.mark.spark
@@ -68,14 +69,14 @@ ROWS = st.one_of(
 
 
 def lines_of(spark: SparkSession, texts: list[str]) -> DataFrame:
-    rows = [(text, 0, 0, number, "file") for number, text in enumerate(texts)]
+    rows = [(text, 0, 0, number, "file", None) for number, text in enumerate(texts)]
     # One partition, whose first rows are the examples.
-    named = "value string, _partition int, _start_offset bigint, _order bigint, _file string"
+    named = "value string, _partition int, _start_offset bigint, _order bigint, _file string, _key binary"
     return spark.createDataFrame(rows, named).coalesce(1)
 
 
 def decoded(lines: DataFrame, table: Table, *, by_examples: bool, events: int = 0) -> list[Row]:
-    part = json_part(lines, table, by_examples=by_examples, events=events)
+    (part,) = json_parts(JsonSource(lines, events=events), table, by_examples=by_examples)
     return part.decode(table, Reading()).withColumn("_place", F.col("_order")).orderBy("_place").collect()
 
 

@@ -20,7 +20,7 @@ from pyspark.sql import types as T
 
 from ingest.datasets import Form, Summary, generate
 from ingest.declaration import Table
-from ingest.decode import debezium
+from ingest.decode import json_forms
 
 pytestmark = pytest.mark.spark
 
@@ -124,7 +124,7 @@ def test_snapshot_then_changes_give_the_source(
     form: Form, first_type: str, make_tickit: MakeTickit, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # JSON events are cut here, few as they are; in the tests below they are parsed.
-    monkeypatch.setattr(debezium, "_MANY", 1)
+    monkeypatch.setattr(json_forms, "_MANY", 1)
     project = make_tickit(first_type)
     data = project.root  # its bronze folder is the project's
     topics = {table.name: table.options.topic for table in project.source().choose(chosen(project, form))}

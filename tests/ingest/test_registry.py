@@ -15,9 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import DbtProject, MakeProject, pg, table_of
 from pyspark.sql import SparkSession
-from registry_server import serve, use_registry
+from registry_server import CCOMPAT, serve, use_registry
 
-from ingest.errors import DeclarationError, InputError
+from ingest.decode.registry import Registry
+from ingest.errors import DeclarationError, InputError, UnavailableError
+from ingest.project import RegistryConnection
 from ingest.silver import Counts
 
 pytestmark = pytest.mark.spark
@@ -187,19 +189,129 @@ def test_a_registry_that_does_not_answer_lands_nothing_and_says_so(
         assert project.land_well(spark)["item"].counts == Counts(read=1, applied=1)
 
 
-def test_ids_of_eight_bytes_and_values_without_an_id(make_project: MakeProject, spark: SparkSession) -> None:
-    eight, bare = make_project(items()), make_project(items(schema_file="models/item.avsc"))
-    wide = 2**33 + 1
-    deliver_records(eight, [written(NEW, item(1, stock=1, note="n"), prefixed(wide, 8)), prefixed(1, 4)])
-    with serve(known({wide: NEW})) as registry:
-        use_registry(eight, registry.url, id_bytes=8)
-        assert eight.land_well(spark)["item"].counts == Counts(read=2, applied=1, quarantined=1)
-    assert eight.rows(spark, "item") == [{"item_id": 1, "stock": 1, "note": "n"}]
+# In the wire format like NEW: whoever takes it for NEW's schema reads values without an error, and loses `stock`.
+OTHER = schema_of(weight="long", note="string")
 
-    bare.write_models(json.dumps(OLD), "item.avsc")
-    deliver_records(bare, [written(OLD, item(61, stock=4)), None, b"\x02"])
-    assert bare.land_well(spark)["item"].counts == Counts(read=3, applied=1, ignored=1, quarantined=1)
-    assert bare.rows(spark, "item") == [{"item_id": 61, "stock": 4, "note": None}]
+
+@pytest.mark.parametrize("versions", [("v3", "v2"), ("v2",)])
+def test_ids_of_eight_bytes_are_global_ids_whatever_has_that_number_as_its_content_id(
+    versions: tuple[str, ...], make_project: MakeProject, spark: SparkSession
+) -> None:
+    wide, too_wide = 2**33 + 1, 2**64 - 1
+    schemas: dict[str, Any] = known({1: OTHER, 2: NEW, 5: NEW, 7: NEW})
+    schemas["3"] = {"schema": 'syntax = "proto3";', "schemaType": "PROTOBUF"}
+    schemas["4"] = {
+        "schema": json.dumps(schema_of(note="shop.Size")),
+        "references": [{"name": "shop.Size", "subject": "shop/Size", "version": 7}],
+    }
+    schemas["/subjects/shop%2FSize/versions/7"] = {
+        "schema": json.dumps({**SIZE, "symbols": ["S", "L"]}),
+        "references": [{"name": "shop.Unit", "subject": "shop/Unit", "version": 1}],
+    }
+    schemas["/subjects/shop%2FUnit/versions/1"] = {"schema": json.dumps({**SIZE, "name": "Unit"})}
+    good = written(NEW, item(9, stock=9, note="n"))
+    values = [
+        written(NEW, item(1, stock=1, note="n"), prefixed(1, 8)),
+        written(NEW, item(2, stock=2, note="n"), prefixed(wide, 8)),
+        written(schema_of(note=SIZE), item(3, note="L"), prefixed(4, 8)),
+        prefixed(3, 8) + good,
+        # No global id, and the content id of that very schema.
+        prefixed(7, 8) + good,
+        prefixed(too_wide, 8) + good,
+        prefixed(1, 4),
+    ]
+    project = make_project(items())
+    deliver_records(project, values)
+    global_ids = {"1": "2", str(wide): "2", "3": "3", "4": "4"}
+    with serve(schemas, global_ids=global_ids, versions=versions, failures=2) as registry:
+        use_registry(project, registry.url + CCOMPAT, id_bytes=8)
+        assert project.land_well(spark)["item"].counts == Counts(read=7, applied=3, quarantined=4)
+        assert not [path for path in registry.asked if path.startswith(CCOMPAT)]
+    assert project.rows(spark, "item") == [
+        {"item_id": 1, "stock": 1, "note": "n"},
+        {"item_id": 2, "stock": 2, "note": "n"},
+        {"item_id": 3, "stock": None, "note": "L"},
+    ]
+    reasons = {row["start_offset"]: row["reason"] for row in project.quarantined(spark)}
+    assert ("is of type PROTOBUF" if versions[0] == "v3" else "schema id 3 cannot be parsed") in reasons.pop(3)
+    assert reasons == {
+        4: "schema id 7 is not in the registry",
+        5: f"schema id {too_wide} is not in the registry",
+        6: "truncated: 5 bytes hold no id of a schema",
+    }
+
+
+@pytest.mark.parametrize(("width", "use_id", "number"), [(8, "contentId", 2), (4, "globalId", 1)])
+def test_a_connection_says_which_ids_its_values_have(
+    width: int, use_id: str, number: int, make_project: MakeProject, spark: SparkSession
+) -> None:
+    project = make_project(items())
+    deliver_records(project, [written(NEW, item(1, stock=1, note="n"), prefixed(number, width))])
+    with serve(known({1: OTHER, 2: NEW}), global_ids={"1": "2", "2": "1"}) as registry:
+        use_registry(project, registry.url + CCOMPAT, id_bytes=width, use_id=use_id)
+        assert project.land_well(spark)["item"].counts == Counts(read=1, applied=1)
+    assert project.rows(spark, "item") == [{"item_id": 1, "stock": 1, "note": "n"}]
+
+
+def test_a_registry_that_knows_no_global_ids_lands_nothing_and_says_so(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    project = make_project(items())
+    deliver_records(project, [written(NEW, item(1, stock=1, note="n"), prefixed(1, 8))])
+    with serve(known({1: NEW})) as confluent:
+        use_registry(project, confluent.url, id_bytes=8)
+        landed = project.land(spark)["item"]
+        assert isinstance(landed.error, InputError)
+        assert landed.counts == Counts()
+        assert "does not speak Apicurio's own API, the only one that knows global ids" in landed.error.message
+        assert "/apis/registry/v3/ids/globalIds/1 and /apis/registry/v2/ids/globalIds/1" in landed.error.message
+        assert "say `use_id: contentId`" in landed.error.message
+        use_registry(project, confluent.url, id_bytes=8, use_id="contentId")
+        assert project.land_well(spark)["item"].counts == Counts(read=1, applied=1)
+
+
+@pytest.mark.parametrize(
+    ("path", "versions", "asked"),
+    [
+        ("", ("v3", "v2"), ["/apis/registry/v3"]),
+        ("/", ("v2",), ["/apis/registry/v3", "/apis/registry/v2"]),
+        ("/confluent", ("v3",), ["/apis/registry/v3"]),
+        ("/apis/ccompat/v6/", ("v3",), ["/apis/registry/v3"]),
+        ("/apis/registry/v3/", ("v3", "v2"), ["/apis/registry/v3"]),
+        ("/apis/registry/v2", ("v3", "v2"), ["/apis/registry/v2"]),
+    ],
+)
+def test_apicurios_own_api_is_found_from_the_url(path: str, versions: tuple[str, ...], asked: list[str]) -> None:
+    with serve(known({1: OTHER, 2: NEW}), global_ids={"1": "2"}, versions=versions) as served:
+        registry = Registry(RegistryConnection(url=served.url + path, id_bytes=8))
+        assert json.loads(registry.schemas(["1", "7"])["1"].text) == NEW
+        assert "7" not in registry.schemas(["1", "7"])
+        assert list(dict.fromkeys(place.partition("/ids/")[0] for place in served.asked)) == asked
+        assert [place.count("/globalIds/1?") for place in served.asked].count(1) == len(asked), "once of each version"
+
+
+def test_a_registry_that_is_closed_or_whose_schema_lacks_a_part_is_told_of_alike_for_global_ids() -> None:
+    lacking = {"schema": json.dumps(NEW), "references": [{"name": "a.B", "subject": "B", "version": 3}]}
+    with serve({"2": lacking}, global_ids={"1": "2"}) as served:
+        with pytest.raises(InputError, match="refers to artifact B of group default, version 3, which is not there"):
+            Registry(RegistryConnection(url=served.url, id_bytes=8)).schemas(["1"])
+        served.password = PASSWORD
+        with pytest.raises(InputError, match="refuses with 401"):
+            Registry(RegistryConnection(url=served.url, id_bytes=8)).schemas(["1"])
+        served.password, served.status = None, 400
+        with pytest.raises(InputError, match="answers /apis/registry/v3/ids/globalIds/1 with 400 Bad Request"):
+            Registry(RegistryConnection(url=served.url, id_bytes=8)).schemas(["1"])
+        served.status = 503
+        with pytest.raises(UnavailableError, match="answers with 503 Service Unavailable, 4 times"):
+            Registry(RegistryConnection(url=served.url, id_bytes=8)).schemas(["1"])
+
+
+def test_values_without_an_id_are_read_with_the_declared_schema(make_project: MakeProject, spark: SparkSession) -> None:
+    project = make_project(items(schema_file="models/item.avsc"))
+    project.write_models(json.dumps(OLD), "item.avsc")
+    deliver_records(project, [written(OLD, item(61, stock=4)), None, b"\x02"])
+    assert project.land_well(spark)["item"].counts == Counts(read=3, applied=1, ignored=1, quarantined=1)
+    assert project.rows(spark, "item") == [{"item_id": 61, "stock": 4, "note": None}]
 
 
 def test_files_that_are_no_records_are_left_out_and_named(make_project: MakeProject, spark: SparkSession) -> None:
@@ -225,6 +337,8 @@ def test_files_that_are_no_records_are_left_out_and_named(make_project: MakeProj
         ({}, {"url": "http://lake:geheim@registry"}, "keys of their own"),
         ({}, {"password": "geheim", "username": "lake"}, "password is written into the file"),
         ({}, {"id_bytes": 5}, "id_bytes"),
+        ({}, {"use_id": "artifactId"}, "use_id"),
+        ({}, {"url": "http://registry:8080/apis/registry/v3"}, "expected /apis/ccompat/v7"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from dbt.cli.main import dbtRunner
 
 from ingest.declaration import load_sources
 from ingest.project import Project
+from ingest.session import REBASE_MODES
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 Node = dict[str, Any]
@@ -64,6 +66,18 @@ def test_dbt_and_ingest_read_the_same_declarations(manifest: dict[str, Any]) -> 
             names = [column.name for column in table.columns]
             by_ingest[source.name, table.name] = (table.schema, table.name, table.location, names, options)
     assert by_ingest == by_dbt
+
+
+def test_every_embedded_target_writes_and_reads_old_dates_as_they_are() -> None:
+    outputs = yaml.safe_load((REPOSITORY / "profiles" / "profiles.yml").read_text(encoding="utf-8"))["lakehouse"][
+        "outputs"
+    ]
+    embedded = [output for output in outputs.values() if output.get("method") == "session"]
+    assert embedded
+    for output in embedded:
+        settings = output["server_side_parameters"]
+        assert {name: settings.get(name) for name in REBASE_MODES} == dict.fromkeys(REBASE_MODES, "CORRECTED")
+    assert len(REBASE_MODES) == 6
 
 
 def test_the_models_of_the_article_are_there(manifest: dict[str, Any]) -> None:
