@@ -34,7 +34,7 @@ test: setup  ## The tests that need no server, in two processes
 
 test-real: setup  ## The tests against real servers, whose packages dev/servers.sh installs (Debian; as root)
 	@bash dev/servers.sh
-	pytest -m real
+	pytest -m "real and not long"
 
 test-slow: setup  ## Histories, transactions, erasure; landing and dbt killed, full disks
 	pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not long"
