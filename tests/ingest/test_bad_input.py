@@ -82,7 +82,8 @@ BAD: dict[str, tuple[str | dict[str, Any], str]] = {
 def test_every_bad_line_is_quarantined_with_reason_place_and_bytes(
     make_project: MakeProject, spark: SparkSession
 ) -> None:
-    project = make_project({"tables": [items()]})
+    # Nearly all of the file is bad, on purpose.
+    project = make_project({"tables": [items(quarantine_limit={"share": 1.0})]})
     lines = [line if isinstance(line, str) else json.dumps(line) for line, _ in BAD.values()]
     texts = [json.dumps(GOOD[0]), *lines, json.dumps(GOOD[1])]
     path = project.deliver(TOPIC, 0, texts)
