@@ -21,7 +21,7 @@ from ingest import quarantine
 from ingest.declaration import Source, load_source
 from ingest.project import Project
 from ingest.runner import Landed, land
-from ingest.session import open_session
+from ingest.session import lasting, open_session
 from ingest.silver import Counts, SilverTable, State
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -51,7 +51,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             patch.delenv(name, raising=False)
         patch.setenv("LAKE_HOME", str(tmp_path_factory.mktemp("lake")))
         patch.setenv("LAKE_MEMORY", "1500m")
-        session = open_session(Project.load(REPOSITORY))
+        project = Project.load(REPOSITORY)
+        session = open_session(project, lasting(project))
         yield session
         session.stop()
         os.chdir(before)

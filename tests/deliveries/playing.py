@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -423,21 +424,24 @@ def _entry_that_differs(
 # Failing cases, made small
 
 
-def smallest(on: Stage, case: Case, told: Sequence[str], *, rounds: int = 10, width: int = 8) -> tuple[Case, list[str]]:
-    """The simplest case found that still fails: with simple values of the dimensions first, then with fewer events."""
-    best, of_best = case, list(told)
-    for _ in range(rounds):
+def smallest(
+    on: Stage, case: Case, told: Sequence[str], *, seconds: float = 600, width: int = 8
+) -> tuple[Case, list[str]]:
+    """The simplest case found in time that still fails: with simple values of the dimensions, and with fewer events."""
+    best, of_best, ends = case, list(told), time.monotonic() + seconds
+    while True:
         candidates = [replace(one, name=f"{case.name}_{number}") for number, one in enumerate(_simpler(best))]
         failing = False
         for start in range(0, len(candidates), width):
+            if time.monotonic() > ends:
+                return best, of_best
             results = faults(on, some := candidates[start : start + width])
             found = [one for one in some if results[one.name]]
             if found:
                 best, of_best, failing = found[0], results[found[0].name], True
                 break
         if not failing:
-            break
-    return best, of_best
+            return best, of_best
 
 
 def _simpler(case: Case) -> Iterator[Case]:

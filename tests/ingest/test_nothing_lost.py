@@ -199,7 +199,7 @@ def micros(at: datetime) -> int:
     ("table_type", "version"),
     [
         ("cow", 9),
-        ("mor", 9),
+        pytest.param("mor", 9, marks=pytest.mark.slow),
         pytest.param("cow", 6, marks=pytest.mark.slow),
         pytest.param("mor", 6, marks=pytest.mark.slow),
     ],
@@ -547,7 +547,7 @@ def binlog(op: str, pos: int, row: int | None = None, **values: Any) -> dict[str
     return unwrapped(op, position, values)
 
 
-@pytest.mark.parametrize("connector", ["mariadb", "mysql"])
+@pytest.mark.parametrize("connector", ["mariadb", pytest.param("mysql", marks=pytest.mark.slow)])
 def test_file_and_position_order_the_changes_of_a_key(
     connector: str, make_project: MakeProject, spark: SparkSession
 ) -> None:

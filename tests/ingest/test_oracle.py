@@ -119,7 +119,10 @@ class Ops:
         return next((cls(entry.records, entry.files) for entry in summary.topics if entry.topic == topic), cls(0, 0))
 
 
-@pytest.mark.parametrize(("form", "first_type"), [("avro", "mor"), ("json", "cow"), ("envelope", "mor")])
+@pytest.mark.parametrize(
+    ("form", "first_type"),
+    [("avro", "mor"), pytest.param("json", "cow", marks=pytest.mark.slow), ("envelope", "mor")],
+)
 def test_snapshot_then_changes_give_the_source(
     form: Form, first_type: str, make_tickit: MakeTickit, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

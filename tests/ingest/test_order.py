@@ -24,7 +24,7 @@ from ingest.silver import Counts
 pytestmark = pytest.mark.spark
 
 CONNECTORS: tuple[Connector, ...] = ("postgresql", "mariadb", "mysql", "sqlserver")
-TABLE_TYPES = ("cow", "mor")
+TABLE_TYPES = (pytest.param("cow", marks=pytest.mark.slow), "mor")
 CASES = 250
 
 

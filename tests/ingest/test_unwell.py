@@ -182,6 +182,7 @@ def bank(make_project: MakeProject) -> DbtProject:
     return project
 
 
+@pytest.mark.slow
 def test_a_cut_is_made_of_unwell_tables(make_project: MakeProject, spark: SparkSession) -> None:
     """Without one, fifteen commits later the tables that are well would wait for the one that is not."""
     project = bank(make_project)
@@ -229,6 +230,7 @@ def wait_until(reached: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_an_unwell_table_is_landed_continuously_and_told_as_unwell(
     make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -131,6 +131,7 @@ def test_too_many_bad_events_fail_the_run_and_leave_nothing(make_project: MakePr
     assert project.silver(spark, "note").state() is None
 
 
+@pytest.mark.slow
 def test_a_table_is_compacted_beside_its_batches(make_project: MakeProject, spark: SparkSession) -> None:
     """The plan of the tenth batch is carried out while more batches are landed."""
     project = make_project({"tables": [notes(table_type="mor", history=True)]})

@@ -178,6 +178,7 @@ def test_a_row_reaches_others_by_what_they_read_of_it(make_shop: MakeShop) -> No
     shop.require_law("customer_totals")
 
 
+@pytest.mark.slow
 def test_a_mart_that_compacts_itself_is_followed(make_shop: MakeShop) -> None:
     shop = make_shop({"type": "mor", "hoodie.compact.inline.max.delta.commits": "2"})
     for number in range(4):
@@ -188,6 +189,7 @@ def test_a_mart_that_compacts_itself_is_followed(make_shop: MakeShop) -> None:
     assert (actions.count("deltacommit"), actions.count("commit")) == (5, 2)
 
 
+@pytest.mark.slow
 def test_a_key_of_several_columns_is_followed(make_shop: MakeShop) -> None:
     shop = make_shop()
     models = shop.models
@@ -237,6 +239,7 @@ def test_the_whole_table_is_compared_where_commits_cannot_tell(make_shop: MakeSh
     assert models.told("fct_orders") == ["1 rows differ"]
 
 
+@pytest.mark.slow
 def test_a_source_may_change_while_it_is_read(make_shop: MakeShop) -> None:
     shop = make_shop()
     models = shop.models
@@ -254,6 +257,7 @@ def test_a_source_may_change_while_it_is_read(make_shop: MakeShop) -> None:
     assert models.told("customer_totals") == ["2 rows differ"]
 
 
+@pytest.mark.slow
 def test_what_was_cleaned_away_is_not_missed(make_shop: MakeShop) -> None:
     shop = make_shop()
     for number in range(25):

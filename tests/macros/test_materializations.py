@@ -46,7 +46,7 @@ def require_outcome(models: Models, expected: object) -> None:
         assert models.rows("model") == expected
 
 
-@pytest.mark.parametrize("table_type", ["cow", "mor"])
+@pytest.mark.parametrize("table_type", ["cow", pytest.param("mor", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("materialized", ["table", "incremental"])
 def test_a_table_is_what_the_model_says_after_each_run(
     materialized: str, table_type: str, make_models: MakeModels

@@ -54,6 +54,7 @@ def test_a_run_that_reads_log_files_says_nothing_of_a_library_and_leaves_nothing
     assert left_in(temp) == []
 
 
+@pytest.mark.slow
 def test_connections_that_are_opened_at_once_each_have_a_folder_and_take_it_with_them(
     tmp_path: Path, temp: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
