@@ -408,8 +408,7 @@ def _set_aside(
         quarantine.put(silver.spark, silver.table, every.withColumn("_line", F.col("_order")))
         return counts
     lines = keep(with_line(every, changes))
-    again = quarantine.counted(silver.spark, silver.table, lines, state.instant) if state else 0
-    quarantine.put(silver.spark, silver.table, lines)
+    again = quarantine.put(silver.spark, silver.table, lines, state.instant if state else None)
     return counts.moved(again, "quarantined", "duplicate")
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest.declaration import Source, Table
-from ingest.decode.columns import reason_of
+from ingest.decode.columns import is_record, reason_of
 from ingest.ledger import Ledger
 
 # The columns of decoded changes that the quarantine keeps.
@@ -33,8 +33,11 @@ def identity(table: Table, line: str = "_line") -> Expression:
     return F.sha2(F.concat_ws("|", F.lit(table.options.topic), *place), 256).alias("quarantine_id")
 
 
-def put(spark: SparkSession, table: Table, changes: DataFrame) -> None:
+def put(spark: SparkSession, table: Table, changes: DataFrame, last: str | None = None) -> int:
     """Writes the decoded changes (see `ingest.decode.columns`) to the quarantine, with their `_problem` as reason.
+
+    Returned is how many of them waited there already and were counted by the `last` commit, an instant, or before. They
+    keep their `quarantined_at`: what is younger than the last commit is of a run that was killed before it counted.
 
     Columns of the quarantine: `quarantine_id` (key), `source_table`, `topic`, `file`, `partition`, `start_offset` (of
     the file), `line` (0-based, of the event within the file), `offset` (of the record in its partition; null in a file
@@ -47,8 +50,7 @@ def put(spark: SparkSession, table: Table, changes: DataFrame) -> None:
         The quarantine could not be written; the caller must not count these events as dealt with.
     """
     code, told = reason_of(F.col("_problem"))
-    is_record = F.col("_file").endswith(".parquet") | ~F.col("_file").contains("/")
-    offset = F.when(is_record, F.col("_start_offset")).when(
+    offset = F.when(is_record(), F.col("_start_offset")).when(
         F.col("_file").rlike(_SINKS_NAME), F.col("_start_offset") + F.col("_line")
     )
     rows = changes.select(
@@ -67,19 +69,19 @@ def put(spark: SparkSession, table: Table, changes: DataFrame) -> None:
         offset.alias("offset"),
         F.col("_record_key").alias("record_key"),
     )
+    again = 0
+    if last is not None and (known := waiting(spark, table)) is not None:
+        counted = known.where(F.date_format("quarantined_at", "yyyyMMddHHmmssSSS") <= last).select(
+            "quarantine_id", F.col("raw").alias("_raw"), F.col("quarantined_at").alias("_since")
+        )
+        again = rows.join(counted, "quarantine_id", "left_semi").count()
+        if again:
+            # An event that is another one by now, in the place of the first, was set aside now.
+            since = F.when(F.col("raw").eqNullSafe(F.col("_raw")), F.col("_since"))
+            merged = rows.join(counted, "quarantine_id", "left")
+            rows = merged.withColumn("quarantined_at", F.coalesce(since, "quarantined_at")).select(*rows.columns)
     of(table.schema).write(spark, rows, "upsert")
-
-
-def counted(spark: SparkSession, table: Table, changes: DataFrame, instant: str) -> int:
-    """How many of the changes wait in the quarantine already and were counted by the commit of that instant, or before.
-
-    What a run wrote that was killed before its commit was not counted: it is younger than the last commit.
-    """
-    known = waiting(spark, table)
-    if known is None:
-        return 0
-    before = known.where(F.date_format("quarantined_at", "yyyyMMddHHmmssSSS") <= instant)
-    return changes.select(identity(table)).join(before, "quarantine_id", "left_semi").count()
+    return again
 
 
 def waiting(spark: SparkSession, table: Table) -> DataFrame | None:

@@ -135,6 +135,11 @@ def reason_of(found: Expression) -> tuple[Expression, Expression]:
     return F.substring_index(found, _CODE_ENDS, 1), F.substring_index(found, _CODE_ENDS, -1)
 
 
+def is_record() -> Expression:
+    """Whether an event is a record of Kafka, whose key would be known: by its `_file`, a topic or a file of records."""
+    return F.col("_file").endswith(".parquet") | ~F.col("_file").contains("/")
+
+
 def metadata_columns(table: Table) -> tuple[MetadataColumn, ...]:
     """The metadata columns that silver keeps for a table, without those ingest adds itself."""
     connector = table.options.connector

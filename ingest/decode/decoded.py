@@ -25,6 +25,7 @@ from ingest.decode.columns import (
     READ,
     UNAVAILABLE_SEPARATOR,
     UNAVAILABLE_VALUE,
+    is_record,
     metadata_columns,
 )
 from ingest.decode.columns import problem as problem_of
@@ -94,11 +95,13 @@ def decoded_changes(
 ) -> DataFrame:
     """The decoded changes: every field cast to its type, with the first thing that is wrong as `_problem`.
 
-    `tombstone`: whether the record has no value; with a key it may be a delete (`tombstones`). `unreadable` and the
-    `further` fields are looked at only for a table with column policies (`ingest.policies`): where nothing of an event
-    can be told apart, and what else of it is worth keeping in the quarantine.
+    `tombstone`: whether the record has no value, and so may be a delete (`tombstones`), of a key that is lost where it
+    has none; in a file of values alone it says nothing. `unreadable` and the `further` fields are looked at only for a
+    table with column policies (`ingest.policies`): where nothing of an event can be told apart, and what else of it is
+    worth keeping in the quarantine.
     """
-    is_tombstone = F.coalesce(tombstone, F.lit(False)) & F.col("_key").isNotNull() & F.lit(bool(table.key))
+    may_delete = (F.col("_key").isNotNull() | is_record()) & F.lit(bool(table.key))
+    is_tombstone = F.coalesce(tombstone, F.lit(False)) & F.coalesce(may_delete, F.lit(False))
     if table.options.tombstones == "delete":
         op_of = F.when(is_tombstone, "d").otherwise(fields["__op"].value.cast("string"))
         fields = {**fields, "__op": Field(op_of, T.StringType())}

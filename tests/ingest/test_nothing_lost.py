@@ -20,8 +20,9 @@ from registry_server import serve, use_registry
 
 from ingest import quarantine
 from ingest.decode.columns import UNAVAILABLE_VALUE
+from ingest.errors import WriteError
 from ingest.runner import replay
-from ingest.silver import Counts
+from ingest.silver import Counts, SilverTable
 
 pytestmark = pytest.mark.spark
 
@@ -450,6 +451,40 @@ def test_bare_tombstones_are_what_the_declaration_says(
         replay(spark, project.source().tables[0])
         assert project.quarantined(spark) == []
         assert [row["id"] for row in project.rows(spark, "item")] == [2]
+
+
+@pytest.mark.parametrize("policy", ["delete", None])
+def test_a_tombstone_whose_record_lost_its_key_is_quarantined(
+    policy: str | None, make_project: MakeProject, spark: SparkSession
+) -> None:
+    """A row is gone in the source, and nothing says which: counted as ignored, it would stay in silver unseen."""
+    declared: dict[str, Any] = {} if policy is None else {"tombstones": policy}
+    project = make_project(items(**ALL, **declared))
+    records(project, *((None, without_rewrite(event)) for _, event in PLAIN), (None, None))
+    assert project.land_well(spark)["item"].counts == Counts(read=4, applied=3, quarantined=1)
+    codes = [row["reason_code"] for row in project.quarantined(spark)]
+    assert codes == ["missing_key" if policy else "tombstone"]
+
+
+def test_what_waits_in_the_quarantine_is_counted_once_though_a_run_is_killed(
+    make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Delivered again in the batch of a kill, an event is a duplicate: its first batch has counted it."""
+    project = make_project(items(**ALL))
+    records(project, *PLAIN[:2], ({"id": 9}, b"{broken"))
+    project.land_well(spark)
+    (waiting,) = project.quarantined(spark)
+
+    def killed(*_: Any, **__: Any) -> None:
+        raise WriteError("the process was killed", where="a test")
+
+    records(project, *PLAIN[:2], ({"id": 9}, b"{broken"), PLAIN[2])
+    with monkeypatch.context() as patch:
+        patch.setattr(SilverTable, "write", killed)
+        assert project.land(spark)["item"].error
+    assert project.land_well(spark)["item"].counts == Counts(read=4, applied=1, duplicate=3)
+    (found,) = project.quarantined(spark)
+    assert found["quarantine_id"] == waiting["quarantine_id"]
 
 
 def test_tombstones_behind_rewritten_deletes_say_nothing_more(make_project: MakeProject, spark: SparkSession) -> None:
