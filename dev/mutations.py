@@ -155,9 +155,9 @@ MUTATIONS = (
     ),
     Mutation(
         "bad events not written to the quarantine",
-        "ingest/batch.py",
-        "    quarantine.put(silver.spark, silver.table, lines)\n",
-        "",
+        "ingest/quarantine.py",
+        '    of(table.schema).write(spark, rows, "upsert")\n    return again\n',
+        "    return again\n",
         (f"{BAD}::test_every_bad_line_is_quarantined_with_reason_place_and_bytes",),
     ),
     Mutation(
@@ -435,6 +435,20 @@ MUTATIONS = (
         '    counts_again |= F.col("_held_unplaced") & F.col("_held_deleted") & after & ~F.col("_unplaced")\n',
         "",
         (f"{LOST}::test_bare_tombstones_are_what_the_declaration_says",),
+    ),
+    Mutation(
+        "a tombstone without a key is ignored",
+        "ingest/decode/decoded.py",
+        '(F.col("_key").isNotNull() | is_record())',
+        'F.col("_key").isNotNull()',
+        (f"{LOST}::test_a_tombstone_whose_record_lost_its_key_is_quarantined",),
+    ),
+    Mutation(
+        "what waits in the quarantine is younger with each run",
+        "ingest/quarantine.py",
+        'F.coalesce(since, "quarantined_at")',
+        'F.col("quarantined_at")',
+        (f"{LOST}::test_what_waits_in_the_quarantine_is_counted_once_though_a_run_is_killed",),
     ),
     Mutation(
         "a truncate makes one row of a table without a key",
