@@ -444,6 +444,13 @@ MUTATIONS = (
         (f"{LOST}::test_a_tombstone_whose_record_lost_its_key_is_quarantined",),
     ),
     Mutation(
+        "a tombstone lacks the values that an update lacks",
+        "ingest/decode/json_events.py",
+        " & ~has(name) & ~tombstone",
+        " & ~has(name)",
+        (f"{LOST}::test_a_bare_tombstone_lacks_no_values_where_an_update_does",),
+    ),
+    Mutation(
         "what waits in the quarantine is younger with each run",
         "ingest/quarantine.py",
         'F.coalesce(since, "quarantined_at")',

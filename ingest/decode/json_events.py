@@ -294,13 +294,13 @@ def _typed_json(
     for name, other in reading.names.items():
         here = F.when(has_key(json, name), fields[name].value.cast("string")).otherwise(member(other))
         fields[name] = Field(here, T.StringType())
+    tombstone = json.isNull() | (json == "null")
     # An update without a column says nothing of it; Kafka Connect's converters write nulls out.
     absent = {
-        name: fields[name].value.isNull() & F.coalesce(op == "u", F.lit(True)) & ~has(name)
+        name: fields[name].value.isNull() & F.coalesce(op == "u", F.lit(True)) & ~has(name) & ~tombstone
         for name in (column.name for column in table.columns)
         if name in seen.partial
     }
-    tombstone = json.isNull() | (json == "null")
     is_blank = json == ""
     ignored = tombstone if source.are_records else tombstone | is_blank
     is_corrupt = F.col("_event._corrupt").isNotNull() | ~json.startswith("{")

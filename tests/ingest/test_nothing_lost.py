@@ -466,6 +466,20 @@ def test_a_tombstone_whose_record_lost_its_key_is_quarantined(
     assert codes == ["missing_key" if policy else "tombstone"]
 
 
+def test_a_bare_tombstone_lacks_no_values_where_an_update_does(make_project: MakeProject, spark: SparkSession) -> None:
+    """An update without a column says nothing of it; a tombstone says that all are gone."""
+    project = make_project(items(tombstones="delete"))
+    records(project, *((key, without_rewrite(event)) for key, event in PLAIN))
+    project.land_well(spark)
+    partial = without_rewrite(pg("u", 20, id=2, price="1.50"))
+    # Of a row that silver has, and of one that nothing is known of.
+    records(project, ({"id": 1}, None), ({"id": 2}, partial), ({"id": 9}, None), offset=10)
+    assert project.land_well(spark)["item"].counts == Counts(read=3, applied=3)
+    assert [row["note"] for row in project.rows(spark, "item", "id", "note")] == ["n", "n"]
+    gone = [(row["id"], row["note"]) for row in project.rows(spark, "item", "id", "note", live=False)]
+    assert {(1, None), (9, None)} <= set(gone)
+
+
 def test_what_waits_in_the_quarantine_is_counted_once_though_a_run_is_killed(
     make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
