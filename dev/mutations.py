@@ -425,7 +425,7 @@ MUTATIONS = (
     Mutation(
         "tombstones that nothing explains are ignored",
         "ingest/batch.py",
-        "    if told.tombstones and not (",
+        "    if tombstones and not (",
         "    if False and not (",
         (f"{LOST}::test_bare_tombstones_are_what_the_declaration_says",),
     ),
@@ -449,6 +449,20 @@ MUTATIONS = (
         " & ~has(name) & ~tombstone",
         " & ~has(name)",
         (f"{LOST}::test_a_bare_tombstone_lacks_no_values_where_an_update_does",),
+    ),
+    Mutation(
+        "a bare tombstone of an unknown key loses its epoch",
+        "ingest/changes.py",
+        "F.when(~is_read() & ~is_unplaced(table) & _commit_lsn",
+        "F.when(~is_read() & _commit_lsn",
+        (f"{LOST}::test_a_bare_tombstone_that_overtakes_its_row_deletes_it",),
+    ),
+    Mutation(
+        "a row that came again stays before the tombstones that wait",
+        "ingest/changes.py",
+        'counts_again |= after & ~F.col("_unplaced")',
+        "pass",
+        (f"{LOST}::test_a_row_that_came_again_behind_a_tombstone_outlives_its_replay",),
     ),
     Mutation(
         "what waits in the quarantine is younger with each run",

@@ -103,6 +103,7 @@ def apply(
 
         changes, last, told = _arranged(_placed(decoded, table, replayed), table, before, keep)
         _require_no_truncate(table, told)
+        before = _knowing_deletes(before, told, table)
         counts = Counts(
             read=told.events,
             applied=told.keys + told.truncates,
@@ -162,7 +163,8 @@ def apply(
             columns=silver.column_types,
             hashed=silver.hashed,
             erased=before.erased,
-            says_deletes=before.says_deletes or told.says_deletes > 0,
+            says_deletes=before.says_deletes,
+            awaits_deletes=before.awaits_deletes,
         )
         if table.options.history:
             history.put(silver, state, changes, buckets=new.buckets, raised=raised, filled=filled, set_aside=bad[1:])
@@ -197,14 +199,23 @@ def _arranged(decoded: DataFrame, table: Table, before: State, keep: _Keep) -> t
     last, told = _last_of_each_key(changes, table, before, keep)
     if told.misread:
         raise MisreadError(f"{told.misread} events of {table.relation} are not written as the first ones are")
-    if told.tombstones and not (told.says_deletes or before.says_deletes):
+    tombstones = told.tombstones
+    if tombstones and not (told.says_deletes or before.says_deletes):
         # Nothing says whether these are the deletes themselves: they are set aside, with the reason they have.
         changes = changes.withColumn("_ignored", F.col("_ignored") & F.col("_problem").isNull())
         last, told = _last_of_each_key(changes, table, before, keep)
     if told.mixed:
         changes = placed_by_delivery(changes, table)
         last, told = _last_of_each_key(changes, table, before, keep)
-    return changes, last, told
+    return changes, last, replace(told, tombstones=tombstones)
+
+
+def _knowing_deletes(before: State, told: _Summary, table: Table) -> State:
+    """The state before the batch, with what is known of deletes now."""
+    says_deletes = before.says_deletes or told.says_deletes > 0
+    may_be_deletes = table.options.tombstones is None and not says_deletes
+    awaits_deletes = may_be_deletes and (before.awaits_deletes or told.tombstones > 0)
+    return replace(before, says_deletes=says_deletes, awaits_deletes=awaits_deletes)
 
 
 def _log_of(position: str) -> str:
@@ -300,7 +311,17 @@ def _without_late(
     is_one = is_late(before.watermark, before.unplaced, table)
     late = batch.where(is_one)
     held = silver.read()
-    judged = keep(judge_late(late, held, table, number=number, truncated=before.truncated, purged=before.purged))
+    judged = keep(
+        judge_late(
+            late,
+            held,
+            table,
+            number=number,
+            truncated=before.truncated,
+            purged=before.purged,
+            awaits_deletes=before.awaits_deletes,
+        )
+    )
     carries = F.count_if(F.col("_held_carried").isNotNull())
     rows = judged.groupBy("_outcome").agg(F.count("*").alias("events"), carries.alias("carries")).collect()
     outcomes = {row["_outcome"]: row["events"] for row in rows}

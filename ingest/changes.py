@@ -117,7 +117,7 @@ def placed_by_delivery(changes: DataFrame, table: Table) -> DataFrame:
         read_at = F.max(F.when(is_read() & F.col("__lsn").isNotNull(), F.split(whole_log, r"\.")[1])).over(delivered)
         commit = F.greatest(F.split(whole_log, r"\.")[1], F.coalesce(read_at, F.lit("")))
         own = F.concat(epoch_of(whole_log), commit, F.lit("."), F.split(whole_log, r"\.")[2])
-        raised = F.when(~is_read() & _commit_lsn().isNull(), own).otherwise(whole_log)
+        raised = F.when(~is_read() & ~is_unplaced(table) & _commit_lsn().isNull(), own).otherwise(whole_log)
     placed = changes.withColumn("_log", raised).withColumn("_unplaced", is_unplaced(table))
     if table.options.tombstones == "delete":
         is_behind = F.lag("__deleted").over(delivered.rowsBetween(-1, -1)) == "true"
@@ -207,7 +207,7 @@ def precedes_truncate(truncated: str, table: Table) -> Expression:
 
 
 def judge_late(
-    late: DataFrame, silver: DataFrame, table: Table, *, number: int, truncated: str, purged: str
+    late: DataFrame, silver: DataFrame, table: Table, *, number: int, truncated: str, purged: str, awaits_deletes: bool
 ) -> DataFrame:
     """Late changes against what silver holds.
 
@@ -224,6 +224,9 @@ def judge_late(
     purged:
         The greatest position of a tombstone that was removed for good: of a key that silver does not know, an event
         at or before it may be older than its delete, and nothing can say so any more.
+    awaits_deletes:
+        Bare tombstones wait in the quarantine, and may be replayed as deletes: a change that is delivered again moves
+        its row behind those between the two, which a connector that goes on from further back sends again as well.
 
     Adds
     ----
@@ -267,6 +270,8 @@ def judge_late(
     # A tombstone deletes what was delivered before it, unless it is deleted; what comes after one may be the row anew.
     counts_again |= F.col("_unplaced") & after & ~F.col("_held_deleted")
     counts_again |= F.col("_held_unplaced") & F.col("_held_deleted") & after & ~F.col("_unplaced")
+    if awaits_deletes:
+        counts_again |= after & ~F.col("_unplaced")
     if ties is not None:
         # Where a log does not tie, it is the same change again; elsewhere the later delivery of another row counts.
         counts_again |= ties & after & ~_row(table).eqNullSafe(F.col("_held_row"))

@@ -108,6 +108,8 @@ class State:
         incremental snapshot read, or a delete that is a bare tombstone.
     says_deletes:
         Whether events have said of rows if they are deleted, so that tombstones say nothing more.
+    awaits_deletes:
+        Whether bare tombstones that nothing explains were set aside, and may be replayed as deletes.
     columns:
         The columns of the source that silver has, by name, with their types; empty in commits of older versions.
     hashed:
@@ -132,6 +134,7 @@ class State:
     hashed: Mapping[str, str] = field(default_factory=dict)
     erased: tuple[str, ...] = ()
     says_deletes: bool = False
+    awaits_deletes: bool = False
     instant: str = ""
 
     @classmethod

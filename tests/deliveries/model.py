@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Literal
 
 from deliveries.cases import CODES, Case
@@ -208,8 +209,23 @@ def _counts(case: Case, files: Iterable[File]) -> dict[int, Counted]:
         # A row that a snapshot reads amid the stream may be the change before it once more: superseded or duplicate.
         is_exact = applied is not None and case["snapshot"] != "incremental"
         superseded = len(changes) - applied if applied is not None and is_exact else None
-        counted[batch] = Counted(len(events), fates["ignored"], fates["quarantined"], applied, superseded)
+        ignored = fates["ignored"] + _said_again(changes)
+        if superseded is not None:
+            superseded -= _said_again(changes)
+        counted[batch] = Counted(len(events), ignored, fates["quarantined"], applied, superseded)
     return counted
+
+
+def _said_again(changes: Sequence[Event]) -> int:
+    """How many tombstones of a batch stand right behind another delete of their row, and say nothing more."""
+    of_key: dict[Key | None, list[Event]] = {}
+    for event in sorted(changes, key=lambda event: event.at):
+        of_key.setdefault(event.key, []).append(event)
+    return sum(
+        event.kind == "tombstone" and before.kind in ("d", "tombstone")
+        for events in of_key.values()
+        for before, event in pairwise(events)
+    )
 
 
 def _applied(case: Case, changes: Sequence[Event]) -> int:

@@ -480,6 +480,32 @@ def test_a_bare_tombstone_lacks_no_values_where_an_update_does(make_project: Mak
     assert {(1, None), (9, None)} <= set(gone)
 
 
+def test_a_bare_tombstone_that_overtakes_its_row_deletes_it(make_project: MakeProject, spark: SparkSession) -> None:
+    """It has no place in the log, and comes before anything is known of its key: where it was delivered says it."""
+    project = make_project(items(tombstones="delete"))
+    records(project, ({"id": 3}, without_rewrite(pg("c", 90, id=3))), ({"id": 1}, None), offset=10)
+    project.land_well(spark)
+    records(project, ({"id": 1}, without_rewrite(pg("c", 50, id=1))), offset=0)
+    assert project.land_well(spark)["item"].counts == Counts(read=1, superseded=1)
+    assert [row["id"] for row in project.rows(spark, "item")] == [3]
+
+
+def test_a_row_that_came_again_behind_a_tombstone_outlives_its_replay(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """A connector that goes on from further back sends a delete and what came after it once more."""
+    project = make_project(items(**ALL))
+    again = ({"id": 1}, without_rewrite(pg("c", 50, id=1, note="again")))
+    first = [(key, without_rewrite(event)) for key, event in PLAIN]
+    records(project, *first, ({"id": 1}, None), again)
+    project.land_well(spark)
+    records(project, ({"id": 1}, None), again, ({"id": 3}, None), offset=10)
+    assert project.land_well(spark)["item"].counts == Counts(read=3, applied=1, quarantined=2)
+    project.declare(items(**ALL, tombstones="delete"))
+    replay(spark, project.source().tables[0])
+    assert [(row["id"], row["note"]) for row in project.rows(spark, "item", "id", "note")] == [(1, "again"), (2, "n")]
+
+
 def test_what_waits_in_the_quarantine_is_counted_once_though_a_run_is_killed(
     make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
