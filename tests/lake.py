@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from conftest import REPOSITORY, Row
+from continuously import wait_until
 from pyhive import hive  # type: ignore[import-untyped]
-from real.live import wait_until
 
 from dev.chain.processes import free_port
 

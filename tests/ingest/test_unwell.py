@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
 import pytest
 from conftest import DbtProject, Event, MakeProject, pg, table_of
+from continuously import landing, wait_until
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -209,27 +208,6 @@ def test_markers_of_transactions_that_cannot_be_read_are_told_of_every_table(
         assert f"`{project.schema}`.`_transactions`: 20 of 20 events" in item.error.message
 
 
-@contextmanager
-def landing(spark: SparkSession, project: DbtProject, told: Callable[[Progress], None]) -> Iterator[Continuous]:
-    """The source landed continuously, for as long as the block runs."""
-    run = Continuous(spark, project.source().tables, told=told)
-    thread = threading.Thread(target=run.run)
-    thread.start()
-    try:
-        yield run
-    finally:
-        run.stop()
-        thread.join(timeout=120)
-        assert not thread.is_alive()
-
-
-def wait_until(reached: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 120
-    while not reached():
-        assert time.monotonic() < deadline, f"not within two minutes: {what}"
-        time.sleep(0.05)
-
-
 @pytest.mark.slow
 def test_an_unwell_table_is_landed_continuously_and_told_as_unwell(
     make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
@@ -247,7 +225,7 @@ def test_an_unwell_table_is_landed_continuously_and_told_as_unwell(
     def errors() -> Sequence[object]:
         return list(dict.fromkeys(item.error for item in news if item.error))
 
-    with landing(spark, project, news.append) as run:
+    with landing(spark, project.source().tables, news.append) as run:
         wait_until(lambda: is_landed(run, 40), "the first batch is landed")
         time.sleep(1)  # looked at again and again, and told once
         assert len(errors()) == 1
@@ -267,7 +245,7 @@ def test_an_unwell_table_is_landed_continuously_and_told_as_unwell(
     assert "are quarantined" in lake("status", "--project-dir", project.root, code=1).stderr
 
     # What heals while it runs is told to be well.
-    with landing(spark, project, news.append) as run:
+    with landing(spark, project.source().tables, news.append) as run:
         wait_until(lambda: run.progress["note"].state == "unwell", "looked at")
         project.deliver("shop.note", 50, good(300, first=300))
         wait_until(lambda: run.progress["note"].state == "waiting", "well again")

@@ -9,8 +9,8 @@ from urllib.parse import urlparse
 
 import pytest
 from conftest import MakeProject, pg, table_of
+from continuously import landing, wait_until
 from pyspark.sql import SparkSession
-from real.live import landing, wait_until
 
 from ingest.decode.columns import UNAVAILABLE_VALUE
 from ingest.errors import DeclarationError

@@ -107,13 +107,13 @@ class Broker:
 
     def send(self, topic: str, *values: Mapping[str, Any] | str | bytes | None, partition: int = 0) -> None:
         """Writes records, and waits until they are there."""
-        with self._producer({}) as producer:
+        with self.producer({}) as producer:
             for value in values:
                 producer.send(self._record(topic, partition, value))
 
     def send_in_vain(self, topic: str, *values: Mapping[str, Any], partition: int = 0) -> None:
         """Writes records in a transaction that is given up."""
-        with self._producer({"transactional.id": f"aborting {topic}"}) as producer:
+        with self.producer({"transactional.id": f"aborting {topic}"}) as producer:
             producer.initTransactions()
             producer.beginTransaction()
             for value in values:
@@ -121,7 +121,8 @@ class Broker:
             producer.abortTransaction()
 
     @contextmanager
-    def _producer(self, settings: Mapping[str, str]) -> Iterator[Any]:
+    def producer(self, settings: Mapping[str, str]) -> Iterator[Any]:
+        """A producer of bytes, with these settings; what it has sent is there when the block ends."""
         serializer = "org.apache.kafka.common.serialization.ByteArraySerializer"
         made = self._settings({"key.serializer": serializer, "value.serializer": serializer, **settings})
         producer = java_class(self.spark, "org.apache.kafka.clients.producer.KafkaProducer")(made)

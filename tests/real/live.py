@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -17,18 +14,15 @@ from typing import Any
 
 import psutil
 from conftest import REPOSITORY, DbtProject
-from pyspark.sql import SparkSession
+from continuously import wait_until
 
 from dev.chain.databases import Databases
 from dev.chain.processes import running
 from dev.chain.servers import Chain
 from dev.chain.topics import Topics
-from ingest.continuous import Continuous
-from ingest.declaration import Table
 
 SCALE, SEED, ROW_CHANGES = 0.002, 7, 2_000
 MakeKafka = Callable[..., DbtProject]
-_WITHIN_S = 90
 
 
 @dataclass(frozen=True)
@@ -80,25 +74,3 @@ class Live:
                 source = value.get("source") or {name.removeprefix("__"): value[name] for name in value}
                 values[f"{source.get('schema') or source['db']}.{source['table']}"].append(value)
         return values
-
-
-@contextmanager
-def landing(spark: SparkSession, tables: Sequence[Table]) -> Iterator[Continuous]:
-    """The tables, landed continuously in this process for as long as the block runs."""
-    run = Continuous(spark, tables)
-    thread = threading.Thread(target=run.run)
-    thread.start()
-    try:
-        yield run
-    finally:
-        run.stop()
-        thread.join(_WITHIN_S)
-    assert not thread.is_alive()
-
-
-def wait_until(is_so: Callable[[], bool], what: str) -> None:
-    """Waits for a condition, with a limit."""
-    deadline = time.monotonic() + _WITHIN_S
-    while not is_so():
-        assert time.monotonic() < deadline, f"not within {_WITHIN_S} s: {what}"
-        time.sleep(0.02)

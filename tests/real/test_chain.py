@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import psutil
 import pytest
+from continuously import wait_until
 
 from dev.chain.databases import system_of
 from dev.chain.processes import free_port
@@ -21,7 +22,7 @@ from ingest.datasets.debezium import topic_of
 from ingest.datasets.model import replay
 from ingest.datasets.tickit_history import history
 from ingest.decode.columns import POSITION_COLUMNS
-from real.live import ROW_CHANGES, SCALE, SEED, Live, wait_until
+from real.live import ROW_CHANGES, SCALE, SEED, Live
 
 pytestmark = pytest.mark.real
 

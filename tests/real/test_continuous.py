@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 from conftest import REPOSITORY, DbtProject, pg
+from continuously import landing, wait_until
 from pyspark.sql import SparkSession
 
 from dev.chain import processes
@@ -23,7 +24,7 @@ from ingest.errors import UnavailableError
 from ingest.runner import failures
 from ingest.silver import Counts
 from real.broker import Broker, GuardedKafka
-from real.live import MakeKafka, landing, wait_until
+from real.live import MakeKafka
 
 pytestmark = [pytest.mark.real, pytest.mark.spark]
 

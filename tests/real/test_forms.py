@@ -40,7 +40,7 @@ class Topics(Kafka):
     def send(self, topic: str, records: Sequence[Record]) -> None:
         """Writes records in order, and waits until they are there."""
         made = java_class(self.broker.spark, "org.apache.kafka.clients.producer.ProducerRecord")
-        with self.broker._producer({}) as producer:
+        with self.broker.producer({}) as producer:
             for record in records:
                 key, value = (_java(content) for content in (record.key, record.value))
                 producer.send(made(topic, record.event.partition, key, value))

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import REPOSITORY, MakeProject, table_of
+from continuously import landing, wait_until
 from lake import Lake
 from pyspark.sql import SparkSession
 
@@ -21,7 +22,7 @@ from dev.chain.processes import running
 from ingest.declaration import Source, load_source
 from ingest.project import Project
 from ingest.reconcile import reconcile
-from real.live import Live, landing, wait_until
+from real.live import Live
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.timeout(1800)]
 
