@@ -1,13 +1,16 @@
 {#- A run of an incremental Hudi model that has its table already. -#}
-{% macro hudi_increment(existing, strategy, on_schema_change, wanted, before, upstreams) -%}
+{% macro hudi_increment(existing, strategy, on_schema_change, wanted, before, upstreams, part) -%}
     {%- set target = existing.incorporate(type='table') -%}
     {%- set present_columns = adapter.get_columns_in_relation(target) -%}
     {%- set columns = hudi_merge_columns(target, present_columns, wanted, on_schema_change, model.unique_id) -%}
     {%- if columns is none -%}
+        {%- do hudi_require_whole(target, part, 'other columns (on_schema_change = sync_all_columns)') -%}
         {%- do log(target ~ ': its columns are others now, it is built anew (on_schema_change = sync_all_columns)', info=true) -%}
         {%- do hudi_rebuild(target, existing, wanted, upstreams) -%}
     {%- else -%}
-        {%- if strategy == 'merge' -%}
+        {%- if strategy == 'merge' and part is not none -%}
+            {%- do hudi_merge_part(target, present_columns, wanted, columns, part) -%}
+        {%- elif strategy == 'merge' -%}
             {%- do hudi_merge(target, present_columns, wanted, columns, before, upstreams) -%}
         {%- elif strategy == 'microbatch' -%}
             {%- do _replace_batch(target, wanted, columns) -%}

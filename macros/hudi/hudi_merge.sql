@@ -13,8 +13,8 @@
         {%- do return('') -%}
     {%- endif -%}
 
-    {%- set difference, affected = hudi_beside(target, 'difference'), hudi_beside(target, 'affected') -%}
-    {%- set present, source, kept = target, wanted, [difference] -%}
+    {%- set affected = hudi_beside(target, 'affected') -%}
+    {%- set present, source, kept = target, wanted, [] -%}
     {%- if changes.whole is not none -%}
         {%- do log(target ~ ': the whole table is compared: ' ~ changes.whole, info=true) -%}
     {%- else -%}
@@ -22,14 +22,39 @@
         {%- set source = hudi_rows_of(wanted, affected, key) -%}
         {%- set present = hudi_rows_of(target, affected, key) -%}
     {%- endif -%}
-    {%- do hudi_keep(difference, hudi_difference_sql(present, source, key, columns)) -%}
+    {%- do hudi_set_state(upstreams) -%}
+    {%- do _hudi_write_difference(target, present_columns, present, source, key, columns) -%}
+    {%- do hudi_reset_state() -%}
+    {%- for table in kept -%}
+        {%- do hudi_drop(table) -%}
+    {%- endfor -%}
+{%- endmacro %}
+
+{#-
+    Inserts the rows of a select that may be a part of the table's (`hudi_part`), or replaces those that are there, as everywhere
+    in dbt. The select may read the table itself: its rows are kept first.
+-#}
+{% macro hudi_merge_part(target, present_columns, wanted, columns, part) -%}
+    {%- set key = key_columns(config.get('unique_key'), model.unique_id) -%}
+    {%- do log(target ~ ': ' ~ part ~ ': its rows are upserted and none is removed, the table need not equal its full refresh', info=true) -%}
+    {%- set given = hudi_beside(target, 'given') -%}
+    {%- do hudi_keep(given, 'select * from ' ~ wanted) -%}
+    {%- do hudi_require_keys(given, key) -%}
+    {%- do hudi_reset_state() -%}
+    {%- do _hudi_write_difference(target, present_columns, hudi_rows_of(target, given, key), given, key, columns) -%}
+    {%- do hudi_drop(given) -%}
+{%- endmacro %}
+
+{#- Writes what differs between the rows that are there and those that are wanted. -#}
+{% macro _hudi_write_difference(target, present_columns, present, wanted, key, columns) -%}
+    {%- set difference = hudi_beside(target, 'difference') -%}
+    {%- do hudi_keep(difference, hudi_difference_sql(present, wanted, key, columns)) -%}
     {%- set counts = 'select count(*) as row_count, count_if(is_to_be_removed) as removed_count from ' ~ difference -%}
     {%- set counted = run_query(counts)[0] -%}
     {%- do log(target ~ ': ' ~ counted['row_count'] ~ ' rows differ', info=true) -%}
     {#- Columns that the model has no longer keep what they hold; a table that was renamed waits for a merge (`persist_docs`) -#}
     {%- set kept_columns = present_columns | map(attribute='name') | reject('in', columns) | list -%}
     {%- set is_renamed = config.persist_column_docs() and not hudi_has_schema_of_its_name(target) -%}
-    {%- do hudi_set_state(upstreams) -%}
     {%- call statement('main') -%}
         {%- if counted['removed_count'] or kept_columns or is_renamed -%}
             {{ hudi_merge_sql(target, difference, key, columns) }}
@@ -37,10 +62,7 @@
             {{ hudi_upsert_sql(target, difference, columns) }}    {#- also of no rows: a commit for what it says of the upstreams -#}
         {%- endif %}
     {%- endcall -%}
-    {%- do hudi_reset_state() -%}
-    {%- for table in kept -%}
-        {%- do hudi_drop(table) -%}
-    {%- endfor -%}
+    {%- do hudi_drop(difference) -%}
 {%- endmacro %}
 
 {#-

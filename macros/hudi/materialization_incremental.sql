@@ -1,6 +1,7 @@
 {#-
     In place of dbt-spark's for Hudi tables. With the strategy merge, a run leaves the table exactly as its full refresh
-    would: see `hudi_increment`. The other strategies do what they do everywhere in dbt.
+    would (see `hudi_increment`), unless the select may be a part of it (`hudi_part`). The other strategies do what they do
+    everywhere in dbt.
 -#}
 {% materialization incremental, adapter='spark', supported_languages=['sql', 'python'] %}
     {%- if config.get('file_format') != 'hudi' or model['language'] != 'sql' -%}
@@ -15,7 +16,8 @@
     {%- set is_rebuilt = existing is none or not existing.is_hudi or should_full_refresh() -%}
     {#- What the upstreams are is asked before anything of them is read, or changed by a hook: what comes meanwhile comes again -#}
     {%- set before, built_from = none, none -%}
-    {%- if strategy == 'merge' -%}
+    {%- set part = hudi_part(compiled_code, strategy) -%}
+    {%- if part is none -%}
         {%- set before = none if is_rebuilt else hudi_state(existing) -%}
         {%- set built_from = upstreams(before) -%}
     {%- endif -%}
@@ -23,10 +25,14 @@
     {{ run_hooks(pre_hooks) }}
 
     {%- set wanted = hudi_wanted(target_relation, compiled_code) -%}
-    {%- if is_rebuilt -%}
+    {%- if hudi_stays(target_relation, existing) -%}
+    {%- elif is_rebuilt -%}
+        {%- if existing is not none and not existing.is_view and not should_full_refresh() -%}
+            {%- do hudi_require_whole(target_relation, part, 'a table of another format') -%}
+        {%- endif -%}
         {%- do hudi_rebuild(target_relation, existing, wanted, built_from) -%}
     {%- else -%}
-        {%- do hudi_increment(existing, strategy, on_schema_change, wanted, before, built_from) -%}
+        {%- do hudi_increment(existing, strategy, on_schema_change, wanted, before, built_from, part) -%}
     {%- endif -%}
     {%- do hudi_drop_wanted(target_relation, wanted, compiled_code) -%}
     {%- do apply_grants(target_relation, config.get('grants'), should_revoke(existing, should_full_refresh())) -%}

@@ -9,7 +9,9 @@
 
     {%- set existing = hudi_present(this) -%}
     {%- set wanted = hudi_wanted(target_relation, compiled_code) -%}
-    {%- do hudi_rebuild(target_relation, existing, wanted) -%}
+    {%- if not hudi_stays(target_relation, existing) -%}
+        {%- do hudi_rebuild(target_relation, existing, wanted) -%}
+    {%- endif -%}
     {%- do hudi_drop_wanted(target_relation, wanted, compiled_code) -%}
     {%- do apply_grants(target_relation, config.get('grants'), should_revoke(existing, full_refresh_mode=True)) -%}
 

@@ -21,6 +21,7 @@ class Project:
         self.nodes: Manifest = {}
         self.sources: Manifest = {}
         self.reads: dict[str, list[str]] = {}
+        self.macros: Manifest = {}
         self.exposures: Manifest = {EXPOSURE: {"name": "dashboard", "depends_on": {"nodes": [MART]}}}
         self.source("orders")
         self.model("stg_shop__orders", [SOURCE], "models/staging/shop", materialized="view")
@@ -62,7 +63,9 @@ class Project:
         for child, parents in self.reads.items():
             for parent in parents:
                 children.setdefault(parent, []).append(child)
-        manifest = {"nodes": self.nodes, "sources": self.sources, "exposures": self.exposures}
+        manifest = {
+            "nodes": self.nodes, "sources": self.sources, "exposures": self.exposures, "macros": self.macros,
+        }  # fmt: skip
         found: dict[str, set[str]] = {}
         for rule, subject in violations({**manifest, "parent_map": self.reads, "child_map": children}):
             found.setdefault(rule, set()).add(subject)
@@ -104,6 +107,13 @@ def declared_elsewhere(project: Project) -> None:
     project.nodes["test.shop.unique_fct_orders"]["original_file_path"] = "models/staging/shop/_models.yml"
 
 
+def by_a_macro(project: Project) -> None:
+    project.nodes[MART]["depends_on"] = {"macros": ["macro.shop.newer"]}
+    project.nodes[STAGING]["depends_on"] = {"macros": ["macro.shop.older"]}
+    calls = {"newer": ["macro.shop.newer", "macro.shop.is_incremental"], "older": ["macro.shop.ref"]}
+    project.macros = {f"macro.shop.{name}": {"depends_on": {"macros": called}} for name, called in calls.items()}
+
+
 CHANGES: dict[str, tuple[Callable[[Project], object], set[str]]] = {
     "direct_join_to_source": (lambda p: p.reads[MART].append(SOURCE), {"fct_orders"}),
     "duplicate_sources": (declared_twice, {"silver.orders"}),
@@ -140,6 +150,7 @@ CHANGES: dict[str, tuple[Callable[[Project], object], set[str]]] = {
     "exposure_parents_materializations": (
         lambda p: p.exposures[EXPOSURE]["depends_on"]["nodes"].append(SOURCE), {"dashboard"},
     ),
+    "incremental_parts": (by_a_macro, {"fct_orders"}),
     "public_models_without_contract": (
         lambda p: p.nodes[MART]["config"]["contract"].update(enforced=False), {"fct_orders"},
     ),

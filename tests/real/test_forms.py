@@ -17,7 +17,7 @@ from ingest.session import java_class
 from real.broker import Broker
 
 # All cases are landed side by side, within the first test.
-pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 SEED = 19
 

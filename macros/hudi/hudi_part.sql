@@ -1,0 +1,60 @@
+{#-
+    Why a model's select may be a part of the rows that its table is to hold; none where it is all of them. Rows that such a
+    select does not give are there nevertheless: nothing is removed for them, and no commit can say what the table was built from.
+-#}
+{% macro hudi_part(sql, strategy) -%}
+    {%- if strategy != 'merge' -%}
+        {%- do return('incremental_strategy = ' ~ strategy ~ ' adds to it') -%}
+    {%- elif graph.nodes[model.unique_id].get('asks_is_incremental') -%}
+        {%- do return('it asks is_incremental()') -%}
+    {%- elif (this | string) in sql -%}
+        {%- do return('it reads itself') -%}
+    {%- endif -%}
+    {%- do return(none) -%}
+{%- endmacro %}
+
+{#- A part of the rows makes no table: the others would be gone. -#}
+{% macro hudi_require_whole(target, part, found) -%}
+    {%- if part is not none -%}
+        {{ exceptions.raise_compiler_error(
+            target ~ ': got ' ~ found ~ ', expected the table as it is: ' ~ part
+            ~ ', and the rows that it does not select would be gone. dbt run --full-refresh builds it anew; nothing was written'
+        ) }}
+    {%- endif -%}
+{%- endmacro %}
+
+{#-
+    Whether a table that is there stays as it is, since the command reads no rows of the upstreams, or some (`--empty`,
+    `--sample`). Its select was looked at by then. `--full-refresh` says that it may be replaced.
+-#}
+{% macro hudi_stays(target, existing) -%}
+    {%- set said = '--empty' if flags.EMPTY else ('--sample' if invocation_args_dict.get('sample') else none) -%}
+    {%- if said is none or existing is none or not existing.is_hudi or should_full_refresh() -%}
+        {%- do return(false) -%}
+    {%- endif -%}
+    {%- do log(target ~ ': it stays as it is: ' ~ said ~ ' reads no more of the upstreams than it has to', info=true) -%}
+    {%- call statement('main') -%} select 'the table stays as it is' as result {%- endcall -%}
+    {%- do return(true) -%}
+{%- endmacro %}
+
+{#- Of the rows that are to be upserted each has a key, and no two the same one. -#}
+{% macro hudi_require_keys(rows, key) -%}
+    {%- set lacking = [] -%}
+    {%- for column in key -%}
+        {%- do lacking.append(adapter.quote(column) ~ ' is null') -%}
+    {%- endfor -%}
+    {%- set counted -%}
+        select
+            coalesce(sum(if({{ lacking | join(' or ') }}, row_count, 0)), 0) as null_count,
+            coalesce(sum(if({{ lacking | join(' or ') }}, 0, row_count - 1)), 0) as further_count
+        from (select {{ hudi_quoted(key) }}, count(*) as row_count from {{ rows }} group by {{ hudi_quoted(key) }})
+    {%- endset -%}
+    {%- set found = run_query(counted)[0] -%}
+    {%- if found['null_count'] or found['further_count'] -%}
+        {%- do hudi_drop(rows) -%}
+        {{ exceptions.raise_compiler_error(
+            model.unique_id ~ ': got ' ~ found['null_count'] ~ ' rows with a null in unique_key (' ~ key | join(', ') ~ ') and '
+            ~ found['further_count'] ~ ' more rows than keys, expected one row for each key; nothing was written'
+        ) }}
+    {%- endif -%}
+{%- endmacro %}

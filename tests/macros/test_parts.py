@@ -1,0 +1,138 @@
+"""Selects that give a part of a table's rows: no run removes what it was not asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from conftest import MakeProject
+from lake import Server
+from modeling import Models
+from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "1"}
+NUMBERS = "select id, {} as value from range(1, {}) as numbers(id)"
+NEWER = NUMBERS + "{{% if is_incremental() %}} where id > (select max(id) from {{{{ this }}}}){{% endif %}}"
+
+
+MakeModels = Callable[..., Models]
+
+
+@pytest.fixture
+def make_models(spark: SparkSession, make_project: MakeProject, server: Server | None) -> MakeModels:
+    """Models that are Hudi tables, with more configuration where a test has some."""
+
+    def make(**config: Any) -> Models:
+        return Models.of(spark, make_project(), server, **{"file_format": "hudi", "options": BUCKETS, **config})
+
+    return make
+
+
+def numbers(value: object, upto: int) -> list[dict[str, Any]]:
+    """The rows of `NUMBERS`."""
+    return [{"id": number, "value": value} for number in range(1, upto)]
+
+
+@pytest.mark.parametrize("options", [{}, {"type": "mor"}])
+def test_a_model_that_asks_is_incremental_keeps_its_rows(options: dict[str, str], make_models: MakeModels) -> None:
+    models = make_models(materialized="incremental", unique_key="id", options={**BUCKETS, **options})
+    models.write("model", NEWER.format("'a'", 31))
+    models.run()
+    models.write("model", NEWER.format("'b'", 33))
+    models.run()
+    assert models.rows("model") == [*numbers("a", 31), {"id": 31, "value": "b"}, {"id": 32, "value": "b"}]
+    assert models.told("model") == [
+        "it asks is_incremental(): its rows are upserted and none is removed, "
+        "the table need not equal its full refresh",
+        "2 rows differ",
+    ]
+    # No row is new, and a row that is there is given again: that one is replaced.
+    models.run()
+    assert len(models.rows("model")) == 32
+    models.write("model", "select 5L as id, 'c' as value {% if not is_incremental() %} where false {% endif %}")
+    models.run()
+    assert [row for row in models.rows("model") if row["value"] == "c"] == [{"id": 5, "value": "c"}]
+    assert len(models.rows("model")) == 32
+    # As a full select again it is compared whole, for no commit of a part says what it was built from.
+    models.write("model", NUMBERS.format("'d'", 3))
+    models.run()
+    assert models.told("model")[0].startswith("the whole table is compared: its last commit does not say")
+    assert models.rows("model") == numbers("d", 3)
+    models.write("model", NEWER.format("'e'", 5))
+    models.run(whole=True)
+    assert models.rows("model") == numbers("e", 5)
+    assert models.tables() == {"model"}
+
+
+def test_a_model_that_reads_itself_keeps_its_rows(make_models: MakeModels) -> None:
+    models = make_models(materialized="incremental", unique_key="id")
+    models.write("model", NUMBERS.format("'a'", 4))
+    models.run()
+    models.write("model", "select id, 'b' as value from {{ this }} where id = 2")
+    models.run()
+    assert models.rows("model") == [{"id": 1, "value": "a"}, {"id": 2, "value": "b"}, {"id": 3, "value": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        (
+            NEWER.format("'b'", 5) + " union all select 9, 'x' union all select 9, 'y'",
+            "0 rows with a null in unique_key (id) and 1",
+        ),
+        (
+            NEWER.format("'b'", 5) + " union all select cast(null as bigint), 'x'",
+            "1 rows with a null in unique_key (id) and 0",
+        ),
+        (
+            NEWER.format("'b' as value, 1", 5).replace("1 as value", "1 as more"),
+            "is_incremental(), and the rows that it does not select would be gone",
+        ),
+    ],
+)
+def test_a_part_that_cannot_be_merged_is_refused(sql: str, told: str, make_models: MakeModels) -> None:
+    models = make_models(materialized="incremental", unique_key="id", on_schema_change="sync_all_columns")
+    models.write("model", NEWER.format("'a'", 3))
+    models.run()
+    models.write("model", sql)
+    assert told in models.refusal("model")
+    assert models.rows("model") == numbers("a", 3)
+    assert models.tables() == {"model"}
+
+
+@pytest.mark.parametrize("strategy", ["append", "insert_overwrite"])
+def test_what_adds_to_a_table_does_not_replace_it(strategy: str, make_models: MakeModels) -> None:
+    models = make_models(
+        materialized="incremental", incremental_strategy=strategy, unique_key="id", partition_by=["day"],
+        on_schema_change="sync_all_columns", options={},
+    )  # fmt: skip
+    models.write("model", "select 1 as id, 'a' as value, 'x' as day")
+    models.run()
+    models.write("model", "select 2 as id, 'b' as value, 1 as more, 'y' as day")
+    told = f"incremental_strategy = {strategy} adds to it, and the rows that it does not select would be gone"
+    assert told in models.refusal("model")
+    assert [row["id"] for row in models.rows("model")] == [1]
+
+
+@pytest.mark.parametrize("config", [{"materialized": "table"}, {"materialized": "incremental"}])
+@pytest.mark.parametrize("said", [("--empty",), ("--sample", "1 day")])
+def test_a_table_stays_where_a_run_reads_no_rows_or_some(
+    said: tuple[str, ...], config: dict[str, Any], make_models: MakeModels
+) -> None:
+    models = make_models(unique_key="id", **config)
+    at = "timestamp '2020-01-01' as at"
+    models.write("upstream", NUMBERS.format(f"{at}, 'a'", 4), event_time="at")
+    models.write("model", "select id, 'a' as value from {{ ref('upstream') }}")
+    models.run()
+    before = models.rows("model")
+    assert len(before) == 3
+    for outcome in models.dbt("run", *said).values():
+        assert outcome.status == "success", outcome.message
+    assert models.rows("model") == before
+    models.write("model", "select id, broken as value from {{ ref('upstream') }}")
+    assert "broken" in models.dbt("run", "--select", "model", *said)["model"].message
+    models.write("model", "select id, 'b' as value from {{ ref('upstream') }}")
+    models.run()
+    assert models.rows("model") == numbers("b", 4)
