@@ -3,12 +3,11 @@
         {%- do return('') -%}
     {%- endif -%}
     {%- for unique_id in test_node.depends_on.nodes if unique_id.startswith('source.') -%}
-        {%- set source_node = project_graph.sources[unique_id] -%}
-        {%- set defaults = (source_node.source_meta or {}).get('ingest', {}) -%}
-        {%- set ingest = dict(defaults, **(source_node.config.meta or {}).get('ingest', {})) -%}
-        {%- if ingest.get('deletes') == 'soft' -%}
-            {%- do return(is_live()) -%}
-        {%- endif -%}
+        {%- for each in project_graph.sources.values() if each.source_name == project_graph.sources[unique_id].source_name -%}
+            {%- if (each.source_meta or {}).get('ingest') or (each.config.meta or {}).get('ingest') -%}
+                {%- do return(is_live()) -%}
+            {%- endif -%}
+        {%- endfor -%}
     {%- endfor -%}
     {%- do return('') -%}
 {%- endmacro %}

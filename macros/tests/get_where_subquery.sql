@@ -1,6 +1,6 @@
 {#-
-    dbt's own macro, which wraps the relation under test in its `where`. Ours gives a test on a source table whose
-    deletes are soft a `where` that leaves out tombstones: PostgreSQL's carry fillers instead of the row's values.
+    dbt's own macro, which wraps the relation under test in its `where`. Ours gives a test on a table that ingest lands a
+    `where` that leaves out tombstones: PostgreSQL's have nulls in place of the row's values.
     A test with a `where` of its own keeps that.
 -#}
 {% macro spark__get_where_subquery(relation) -%}
