@@ -22,9 +22,7 @@
         {%- set source = hudi_rows_of(wanted, affected, key) -%}
         {%- set present = hudi_rows_of(target, affected, key) -%}
     {%- endif -%}
-    {%- do hudi_set_state(upstreams) -%}
-    {%- do _hudi_write_difference(target, present_columns, present, source, key, columns) -%}
-    {%- do hudi_reset_state() -%}
+    {%- do _hudi_write_difference(target, present_columns, present, source, key, columns, upstreams) -%}
     {%- for table in kept -%}
         {%- do hudi_drop(table) -%}
     {%- endfor -%}
@@ -40,13 +38,12 @@
     {%- set given = hudi_beside(target, 'given') -%}
     {%- do hudi_keep(given, 'select * from ' ~ wanted) -%}
     {%- do hudi_require_keys(given, key) -%}
-    {%- do hudi_reset_state() -%}
     {%- do _hudi_write_difference(target, present_columns, hudi_rows_of(target, given, key), given, key, columns) -%}
     {%- do hudi_drop(given) -%}
 {%- endmacro %}
 
-{#- Writes what differs between the rows that are there and those that are wanted. -#}
-{% macro _hudi_write_difference(target, present_columns, present, wanted, key, columns) -%}
+{#- Writes what differs between the rows that are there and those that are wanted; `upstreams` is the commit's state (`hudi_state`). -#}
+{% macro _hudi_write_difference(target, present_columns, present, wanted, key, columns, upstreams=none) -%}
     {%- set difference = hudi_beside(target, 'difference') -%}
     {%- do hudi_keep(difference, hudi_difference_sql(present, wanted, key, columns)) -%}
     {%- set counts = 'select count(*) as row_count, count_if(is_to_be_removed) as removed_count from ' ~ difference -%}
@@ -55,6 +52,11 @@
     {#- Columns that the model has no longer keep what they hold; a table that was renamed waits for a merge (`persist_docs`) -#}
     {%- set kept_columns = present_columns | map(attribute='name') | reject('in', columns) | list -%}
     {%- set is_renamed = config.persist_column_docs() and not hudi_has_schema_of_its_name(target) -%}
+    {%- if upstreams is not none -%}
+        {%- do hudi_set_state(upstreams) -%}
+    {%- else -%}
+        {%- do hudi_reset_state() -%}    {#- a run that failed may have left it in the session -#}
+    {%- endif -%}
     {%- call statement('main') -%}
         {%- if counted['removed_count'] or kept_columns or is_renamed -%}
             {{ hudi_merge_sql(target, difference, key, columns) }}
@@ -62,6 +64,7 @@
             {{ hudi_upsert_sql(target, difference, columns) }}    {#- also of no rows: a commit for what it says of the upstreams -#}
         {%- endif %}
     {%- endcall -%}
+    {%- do hudi_reset_state() -%}
     {%- do hudi_drop(difference) -%}
 {%- endmacro %}
 
