@@ -483,7 +483,9 @@ def test_a_bare_tombstone_lacks_no_values_where_an_update_does(make_project: Mak
 def test_a_bare_tombstone_that_overtakes_its_row_deletes_it(make_project: MakeProject, spark: SparkSession) -> None:
     """It has no place in the log, and comes before anything is known of its key: where it was delivered says it."""
     project = make_project(items(tombstones="delete"))
-    records(project, ({"id": 3}, without_rewrite(pg("c", 90, id=3))), ({"id": 1}, None), offset=10)
+    # Beside a tombstone behind the row that it deletes, so that places are looked at.
+    others = [({"id": key}, without_rewrite(pg("c", 90 + key, id=key))) for key in (3, 4)]
+    records(project, *others, ({"id": 4}, None), ({"id": 1}, None), offset=10)
     project.land_well(spark)
     records(project, ({"id": 1}, without_rewrite(pg("c", 50, id=1))), offset=0)
     assert project.land_well(spark)["item"].counts == Counts(read=1, superseded=1)
