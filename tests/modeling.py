@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
-from conftest import REPOSITORY, DbtProject, Row
+from conftest import REPOSITORY, DbtProject, MakeProject, Row
 from dbt.cli.main import dbtRunner
 from lake import Server
 from pyspark.sql import SparkSession
@@ -141,3 +142,22 @@ class Models:
         found = self.ask(f"show tables in lakehouse_{self.project.schema}")
         names = {row["tableName"] for row in found if not row["isTemporary"]}
         return {name for name in names if name[-3:] not in ("_ro", "_rt")}
+
+
+BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "1"}
+NUMBERS = "select id, {} as value from range(1, {}) as numbers(id)"
+MakeModels = Callable[..., Models]
+
+
+def hudi_models(spark: SparkSession, make_project: MakeProject, server: Server | None) -> MakeModels:
+    """Makes models that are Hudi tables, with more configuration where a test has some."""
+
+    def make(**config: Any) -> Models:
+        return Models.of(spark, make_project(), server, **{"file_format": "hudi", "options": BUCKETS, **config})
+
+    return make
+
+
+def numbers(value: object, upto: int = 3) -> list[dict[str, Any]]:
+    """The rows of `NUMBERS`."""
+    return [{"id": number, "value": value} for number in range(1, upto)]

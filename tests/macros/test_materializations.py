@@ -5,35 +5,22 @@ from __future__ import annotations
 import json
 import random
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from conftest import MakeProject
 from lake import Server
-from modeling import Models
+from modeling import BUCKETS, NUMBERS, MakeModels, Models, hudi_models, numbers
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "1"}
-NUMBERS = "select id, {} as value from range(1, {}) as numbers(id)"
-MakeModels = Callable[..., Models]
 
 
 @pytest.fixture
 def make_models(spark: SparkSession, make_project: MakeProject, server: Server | None) -> MakeModels:
     """Models that are Hudi tables, with more configuration where a test has some."""
-
-    def make(**config: Any) -> Models:
-        return Models.of(spark, make_project(), server, **{"file_format": "hudi", "options": BUCKETS, **config})
-
-    return make
-
-
-def numbers(value: object, upto: int = 3) -> list[dict[str, Any]]:
-    """The rows of `NUMBERS`."""
-    return [{"id": number, "value": value} for number in range(1, upto)]
+    return hudi_models(spark, make_project, server)
 
 
 def require_outcome(models: Models, expected: object) -> None:

@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from conftest import MakeProject
 from lake import Server
-from modeling import Models
+from modeling import BUCKETS, NUMBERS, MakeModels, hudi_models, numbers
 from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "1"}
-NUMBERS = "select id, {} as value from range(1, {}) as numbers(id)"
 NEWER = NUMBERS + "{{% if is_incremental() %}} where id > (select max(id) from {{{{ this }}}}){{% endif %}}"
-
-
-MakeModels = Callable[..., Models]
 
 
 @pytest.fixture
 def make_models(spark: SparkSession, make_project: MakeProject, server: Server | None) -> MakeModels:
     """Models that are Hudi tables, with more configuration where a test has some."""
-
-    def make(**config: Any) -> Models:
-        return Models.of(spark, make_project(), server, **{"file_format": "hudi", "options": BUCKETS, **config})
-
-    return make
-
-
-def numbers(value: object, upto: int) -> list[dict[str, Any]]:
-    """The rows of `NUMBERS`."""
-    return [{"id": number, "value": value} for number in range(1, upto)]
+    return hudi_models(spark, make_project, server)
 
 
 @pytest.mark.parametrize("options", [{}, {"type": "mor"}])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from conftest import MakeProject
 from lake import Lake, Server, serving
-from modeling import Models
+from modeling import MakeModels, Models
 from pyspark.sql import SparkSession
 
 from macros import test_increments as increments
@@ -31,19 +31,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("materialized", ["table", "incremental"])
-def test_a_table_is_what_the_model_says_after_each_run(
-    materialized: str, make_models: materializations.MakeModels
-) -> None:
+def test_a_table_is_what_the_model_says_after_each_run(materialized: str, make_models: MakeModels) -> None:
     materializations.test_a_table_is_what_the_model_says_after_each_run(materialized, "cow", make_models)
 
 
 @pytest.mark.long
-def test_a_failed_rebuild_leaves_the_rows_as_they_were(make_models: materializations.MakeModels) -> None:
+def test_a_failed_rebuild_leaves_the_rows_as_they_were(make_models: MakeModels) -> None:
     materializations.test_a_failed_rebuild_leaves_the_rows_as_they_were(make_models)
 
 
 @pytest.mark.long
-def test_a_view_becomes_a_table_and_a_table_of_another_format_too(make_models: materializations.MakeModels) -> None:
+def test_a_view_becomes_a_table_and_a_table_of_another_format_too(make_models: MakeModels) -> None:
     materializations.test_a_view_becomes_a_table_and_a_table_of_another_format_too(make_models)
 
 
