@@ -39,7 +39,7 @@
         {%- endfor -%}
         {%- set beyond_key = columns | map('lower') | reject('in', key) | list -%}
         {%- do entries.append({
-            'relation': found[0].relation_name, 'by': entry.by, 'reads': reads | list,
+            'relation': found[0].relation_name.replace('`', '').lower(), 'by': entry.by, 'reads': reads | list,
             'columns': columns + (['__deleted'] if reads else []), 'reads_before': beyond_key | length > 0
         }) -%}
     {%- endfor -%}

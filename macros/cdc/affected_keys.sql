@@ -9,11 +9,6 @@
         {%- set columns = [] -%}
         {%- for entry in own -%}
             {%- do columns.extend(entry.columns) -%}
-            {%- for column in entry.by if column | lower not in types -%}
-                {{ exceptions.raise_compiler_error(
-                    model.unique_id ~ ": got affected_by column '" ~ column ~ "', expected one of " ~ types.keys() | join(', ')
-                ) }}
-            {%- endfor -%}
         {%- endfor -%}
         {%- set changed = _changed_rows(
             relation, own[0].since, own[0].seen, columns | unique, own | selectattr('reads_before') | list,

@@ -1,6 +1,7 @@
 {#-
-    Which rows a table has, without reading them: of a Hudi table its last commit and those that are on their way, of any
-    other table its files. `before` is a version that was told earlier: of a table that has not changed it still holds.
+    Which rows a table has, without reading them: of a Hudi table its last commit and those that are on their way, of a table of
+    files these. A table of another kind has another version in each run, and a view has none: it is the tables behind it.
+    `before` is a version that was told earlier: of a table that has not changed it still holds.
 
     Instants are of the commits' request, as `_hoodie_commit_time` of a row names it. One that was requested earlier and
     completes later would be overlooked by its time alone: it is named. Time travel goes by the completion.
@@ -10,14 +11,18 @@
     {%- set described = {} -%}
     {%- if before is none or not before.instant -%}
         {%- do described.update(_described(relation)) -%}
-        {%- if described.get('Provider') != 'hudi' -%}
+        {%- if described.get('Type') == 'VIEW' -%}
+            {%- do return(none) -%}
+        {%- elif described.get('Provider') in ['parquet', 'orc', 'csv', 'json', 'text', 'avro'] -%}
             {%- do return({'files': _files_of(relation)}) -%}
+        {%- elif described.get('Provider') != 'hudi' -%}
+            {%- do return({'unknown': run_started_at.isoformat()}) -%}
         {%- endif -%}
     {%- endif -%}
     {#- The timeline first: a commit that completes before the next question is seen by whoever reads after it -#}
     {%- set timeline = _timeline(name) -%}
     {%- if not timeline.completed -%}
-        {%- do return({'instant': '', 'completed': '', 'pending': [], 'made': ''}) -%}
+        {%- do return({'instant': '', 'completed': '', 'pending': [], 'made': '', 'applied': 0}) -%}
     {%- endif -%}
     {%- set last, pending = timeline.completed | max, [] -%}
     {%- for instant in timeline.open | sort if instant < last -%}
@@ -30,11 +35,13 @@
         {%- do described.update(_described(relation)) -%}
     {%- endif -%}
     {%- set commits = hudi_commits(relation) -%}
+    {%- set landed = _landed(relation, commits) -%}
     {%- do return({
         'instant': last,
         'completed': commits | map(attribute='state_transition_time') | max,
         'pending': pending,
-        'made': described['Created Time'] ~ ' ' ~ _removed_for_good(relation, commits),
+        'made': described['Created Time'] ~ ' ' ~ landed.removed,
+        'applied': landed.applied,
     }) -%}
 {%- endmacro %}
 
@@ -71,11 +78,12 @@
 {%- endmacro %}
 
 {#-
-    What `lake purge` and `lake erase` have removed of a silver table: no tombstone tells of such rows. The newest commit
-    that says it counts: a compaction says nothing. Without an instant, Hudi looks at the last commit alone.
+    What ingest says of a silver table: what `lake purge` and `lake erase` have `removed`, of which no tombstone tells, and how many
+    events it has `applied` in all. The newest commit that says it counts: a compaction says nothing. Without an instant, Hudi
+    looks at the last commit alone.
 -#}
-{% macro _removed_for_good(relation, commits) -%}
-    {%- set is_source = graph.sources.values() | selectattr('relation_name', 'equalto', relation) | list | length > 0 -%}
+{% macro _landed(relation, commits) -%}
+    {%- set is_source = graph.sources.values() | map(attribute='relation_name') | map('replace', '`', '') | map('lower') | select('equalto', hudi_name(relation)) | list | length > 0 -%}
     {%- for commit in commits if is_source -%}
         {%- set found = run_query(
             "call show_commit_extra_metadata(table => '" ~ hudi_name(relation) ~ "', instant_time => '" ~ commit['commit_time']
@@ -83,8 +91,11 @@
         ) -%}
         {%- for row in found if row['metadata_value'] -%}
             {%- set state = fromjson(row['metadata_value']) -%}
-            {%- do return(local_md5(tojson([state.get('purged'), state.get('erased'), state.get('epoch')]))) -%}
+            {%- do return({
+                'removed': local_md5(tojson([state.get('purged'), state.get('erased'), state.get('epoch')])),
+                'applied': (state.get('totals') or {}).get('applied', 0),
+            }) -%}
         {%- endfor -%}
     {%- endfor -%}
-    {%- do return('') -%}
+    {%- do return({'removed': '', 'applied': 0}) -%}
 {%- endmacro %}

@@ -1,48 +1,43 @@
 {#-
-    What has changed upstream since a model's last commit: `whole`, why its whole table has to be compared, or none; and
-    `changed`, the entries of `affected_by` whose source has new commits.
+    What has changed upstream since a model's last commit: `whole`, why its whole table has to be compared, or none; `changed`, the
+    entries of `affected_by` whose source has new commits; and `applied`, how many events these have.
 
     A source may have changed while it was read: what the model has of a row may be what it was for that moment only. So a row
     counts also as it was behind each commit from the version that was told to the model's own commit.
 -#}
 {% macro upstream_changes(before, now) -%}
-    {%- if before is none -%}
-        {%- do return({'whole': 'its last commit does not say from what it was built', 'changed': []}) -%}
-    {%- endif -%}
-    {%- if before.text != now.text -%}
-        {%- do return({'whole': 'the model or a view that it reads has another text', 'changed': []}) -%}
-    {%- endif -%}
-    {%- if before.moment != now.moment -%}
-        {%- do return({'whole': 'it asks for the time of the run, or for chance', 'changed': []}) -%}
-    {%- endif -%}
-    {%- if before.tables.keys() | sort != now.tables.keys() | sort -%}
-        {%- do return({'whole': 'it reads other tables', 'changed': []}) -%}
+    {%- set whole = _why_whole(before, now) -%}
+    {%- if whole is not none -%}
+        {%- do return({'whole': whole, 'changed': [], 'applied': 0}) -%}
     {%- endif -%}
     {%- set entries = affected_by() -%}
-    {%- set changed = [] -%}
+    {%- set changed, applied = [], [] -%}
     {%- for relation, version in now.tables.items() if version != before.tables[relation] -%}
         {%- set since, meanwhile = before.tables[relation], [] -%}
         {%- set own = entries | selectattr('relation', 'equalto', relation) | list -%}
         {%- if not own -%}
-            {%- do return({'whole': relation ~ ' has changed, and affected_by does not name it', 'changed': []}) -%}
+            {%- do return({'whole': relation ~ ' has changed, and affected_by does not name it', 'changed': [], 'applied': 0}) -%}
         {%- elif version.made != since.made or not since.instant -%}
-            {%- do return({'whole': 'rows of ' ~ relation ~ ' were removed for good, or it was made anew', 'changed': []}) -%}
+            {%- do return({'whole': 'rows of ' ~ relation ~ ' were removed for good, or it was made anew', 'changed': [], 'applied': 0}) -%}
         {%- elif own | selectattr('reads_before') | list -%}
             {%- if not _is_retained(relation, since) -%}
-                {%- do return({'whole': relation ~ ' as it was at ' ~ since.completed ~ ' is cleaned away', 'changed': []}) -%}
+                {%- do return({'whole': relation ~ ' as it was at ' ~ since.completed ~ ' is cleaned away', 'changed': [], 'applied': 0}) -%}
             {%- endif -%}
             {%- do meanwhile.extend(completions(relation) | select('gt', since.completed) | select('le', before.completed)) -%}
             {%- if meanwhile | length > 5 -%}
                 {%- do return({
-                    'whole': relation ~ ' had ' ~ meanwhile | length ~ ' commits while the last run read it', 'changed': []
+                    'whole': relation ~ ' had ' ~ meanwhile | length ~ ' commits while the last run read it',
+                    'changed': [],
+                    'applied': 0,
                 }) -%}
             {%- endif -%}
         {%- endif -%}
+        {%- do applied.append(version.applied - since.applied) -%}
         {%- for entry in own -%}
             {%- do changed.append(dict(entry, since=since, seen=[since.completed] + meanwhile)) -%}
         {%- endfor -%}
     {%- endfor -%}
-    {%- do return({'whole': none, 'changed': changed}) -%}
+    {%- do return({'whole': none, 'changed': changed, 'applied': applied | sum}) -%}
 {%- endmacro %}
 
 {% macro _is_retained(relation, version) -%}
@@ -50,4 +45,24 @@
         {%- do return(version.instant >= (row['earliest_commit_to_retain'] or '')) -%}
     {%- endfor -%}
     {%- do return(true) -%}
+{%- endmacro %}
+
+{#- Why a model is compared whole, whatever has changed upstream; none for nothing. -#}
+{% macro _why_whole(before, now) -%}
+    {%- if var('compare_whole', false) -%}
+        {%- do return('the variable compare_whole says so') -%}
+    {%- elif before is none -%}
+        {%- do return('its last commit does not say from what it was built') -%}
+    {%- elif before.moment != '' or now.moment != '' -%}
+        {%- do return('it asks for the time of the run, or for chance') -%}
+    {%- elif before.text != now.text -%}
+        {%- do return('the model or a view that it reads has another text') -%}
+    {%- elif before.settings != now.settings -%}
+        {%- do return('its affected_by, unique_key or constraints are others') -%}
+    {%- elif now.unnamed -%}
+        {%- do return('it reads what is no table of the catalog') -%}
+    {%- elif before.tables.keys() | sort != now.tables.keys() | sort -%}
+        {%- do return('it reads other tables') -%}
+    {%- endif -%}
+    {%- do return(none) -%}
 {%- endmacro %}

@@ -1,21 +1,61 @@
 {#-
-    What a model is built from, as it is now: its text and that of the views it reads, and of every table the version
-    that is there. Two versions that are equal have equal rows. A text that asks for the time, or for chance, has other rows
-    in each run.
+    What a model is built from, as it is now: its text, its settings and the texts of the views that it reads, and of every table
+    behind them the version that is there. Two versions that are equal have equal rows. A model that asks for the time, or for
+    chance, has other rows in each run.
+
+    `upstreams` is asked before a hook or the model reads anything: what comes meanwhile comes again. It goes by dbt's graph, and
+    `upstreams_of_plan` adds what Spark's analysed plan shows besides: tables that are read by their names, or behind a view
+    that is no model.
 -#}
 {% macro upstreams(before=none) -%}
     {%- set found = {'tables': [], 'views': []} -%}
     {%- do _walk_upstreams(model.depends_on.nodes, found) -%}
-    {%- set known, tables = (before or {}).get('tables') or {}, {} -%}
-    {%- for relation in found.tables | unique -%}
-        {%- do tables.update({relation: table_version(relation, known.get(relation))}) -%}
-    {%- endfor -%}
-    {%- set text = ([model.compiled_code] + _texts_of(found.views | unique | sort)) | join(';') -%}
-    {%- set moving = '\\b(current_date|current_timestamp|localtimestamp|now\\s*\\(|curdate|rand\\s*\\(|randn\\s*\\(|uuid\\s*\\(|unix_timestamp\\s*\\(\\s*\\))' -%}
-    {%- set is_moving = modules.re.search(moving, text, modules.re.IGNORECASE) is not none -%}
+    {%- do return({'tables': _versions(found.tables, {}, before), 'views': found.views}) -%}
+{%- endmacro %}
+
+{% macro upstreams_of_plan(told, sql, before=none) -%}
+    {%- set plan = _analysed(sql) -%}
+    {%- set views = told.views + _relations_in('View \\(`spark_catalog`\\.`([^`]+)`\\.`([^`]+)`', plan) -%}
+    {%- set text = local_md5(([model.compiled_code] + _texts_of(views | map('string') | map('replace', '`', '') | map('lower') | unique | sort)) | join(';')) -%}
+    {%- set named = _relations_in('Relation spark_catalog\\.`?([^.`\\[]+)`?\\.`?([^`\\[]+)`?\\[', plan)
+        + _relations_in('HiveTableRelation \\[`spark_catalog`\\.`([^`]+)`\\.`([^`]+)`', plan) -%}
+    {%- set unnamed = modules.re.findall('(?m)^[ :|+-]*((?:Relation \\[|RelationV2|DataSourceV2|LogicalRDD|InMemoryRelation|View \\(`[^`]+`, ).{0,60})', plan) -%}
+    {%- if before is not none and before.text == text -%}
+        {%- set is_moving = before.moment != '' -%}
+    {%- else -%}
+        {%- set is_moving = _asks_for_time(sql ~ plan) or not _is_deterministic(sql) -%}
+    {%- endif -%}
     {%- do return({
-        'text': local_md5(text), 'tables': tables, 'moment': run_started_at.isoformat() if is_moving else ''
+        'text': text,
+        'settings': _settings(),
+        'tables': _versions(named, told.tables, before),
+        'unnamed': unnamed | length,
+        'moment': run_started_at.isoformat() if is_moving else '',
     }) -%}
+{%- endmacro %}
+
+{#- Whether a table behind a model has changed since its last commit; not where that does not tell. -#}
+{% macro upstreams_moved(node) -%}
+    {%- set told = hudi_state(api.Relation.create(schema=node.schema, identifier=node.alias), node.unique_id).told -%}
+    {%- if told is none -%}
+        {%- do return(false) -%}
+    {%- endif -%}
+    {%- for name, version in _versions(told.tables.keys(), {}, told).items() if version != told.tables[name] -%}
+        {%- do return(true) -%}
+    {%- endfor -%}
+    {%- do return(false) -%}
+{%- endmacro %}
+
+{#- Of relations and of what is told already, by names without quotes. Views and what has no version are left out, or told. -#}
+{% macro _versions(relations, told, before) -%}
+    {%- set known, versions = (before or {}).get('tables') or {}, dict(told) -%}
+    {%- for name in relations | map('string') | map('replace', '`', '') | map('lower') | unique if name not in versions -%}
+        {%- set version = table_version(name, known.get(name)) -%}
+        {%- if version is not none -%}
+            {%- do versions.update({name: version}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- do return(versions) -%}
 {%- endmacro %}
 
 {% macro _walk_upstreams(ids, found) -%}
@@ -34,11 +74,52 @@
     {%- endfor -%}
 {%- endmacro %}
 
+{#- Spark's analysed plan of a select, as text. As a view it is not planned any further; time travel is in no view. -#}
+{% macro _analysed(sql) -%}
+    {%- set as_view = '' if hudi_travels(sql) else 'create or replace temporary view ' ~ model.name ~ '__analysed as ' -%}
+    {%- set told = run_query('explain extended ' ~ as_view ~ sql).columns[0].values()[0] -%}
+    {%- do return(told.partition('== Analyzed Logical Plan ==')[2].partition('== Optimized Logical Plan ==')[0]) -%}
+{%- endmacro %}
+
+{% macro _relations_in(pattern, plan) -%}
+    {%- set found = [] -%}
+    {%- for schema, name in modules.re.findall(pattern, plan) -%}
+        {%- do found.append(schema ~ '.' ~ name) -%}
+    {%- endfor -%}
+    {%- do return(found | unique | list) -%}
+{%- endmacro %}
+
+{#-
+    Whether Spark holds every function of a select for one that gives the same of the same rows. There is no statement that says
+    so; but of a `with` that is read twice, Spark computes twice what is, and keeps for both what is not.
+-#}
+{% macro _is_deterministic(sql) -%}
+    {%- set twice = 'explain extended with probed as (\n' ~ sql ~ '\n) select * from probed union all select * from probed' -%}
+    {%- set optimized = run_query(twice).columns[0].values()[0].partition('== Optimized Logical Plan ==')[2] -%}
+    {%- do return(modules.re.match('\\s*Union.*\\n:- (Project.*\\n:  \\+- )?Repartition', optimized) is none) -%}
+{%- endmacro %}
+
+{#- Spark holds the time for a constant of the statement. -#}
+{% macro _asks_for_time(text) -%}
+    {%- set asks = "\\b(current_date|current_timestamp|localtimestamp|now\\s*\\(|curdate|unix_timestamp\\s*\\(\\s*\\)|(date|timestamp)\\s*'\\s*(now|today|tomorrow|yesterday))" -%}
+    {%- do return(modules.re.search(asks, text, modules.re.IGNORECASE) is not none) -%}
+{%- endmacro %}
+
+{#- What of a configuration decides which rows a run looks at, or refuses: `config(...)` is no part of a compiled text. -#}
+{% macro _settings() -%}
+    {%- set settings = [
+        (config.get('meta') or {}).get('affected_by') or [],
+        key_columns(config.get('unique_key'), model.unique_id),
+        hudi_broken_constraints(),
+    ] -%}
+    {%- do return(local_md5(tojson(settings, sort_keys=true))) -%}
+{%- endmacro %}
+
 {#- The texts of views: one question for those of a schema. When a view was made says nothing. -#}
 {% macro _texts_of(views) -%}
     {%- set by_schema, texts = {}, [] -%}
     {%- for view in views -%}
-        {%- set schema, name = hudi_name(view).split('.') -%}
+        {%- set schema, name = view.split('.') -%}
         {%- do by_schema.setdefault(schema, []).append(name) -%}
     {%- endfor -%}
     {%- for schema, names in by_schema.items() -%}

@@ -51,3 +51,8 @@
     {%- endfor -%}
     {%- do return(beyond) -%}
 {%- endmacro %}
+
+{#- What two values of a type are compared by: Spark compares no maps, and JSON has each value that one holds. -#}
+{% macro hudi_comparable(value, type) -%}
+    {{- 'to_json(struct(' ~ value ~ '))' if 'map<' in type | lower else value -}}
+{%- endmacro %}

@@ -11,11 +11,11 @@
 {%- endmacro %}
 
 {#-
-    What the last of these has kept under a name (`value`), and when it was `completed`; none where it has kept nothing. Without
-    an instant, Hudi looks at the last commit of all.
+    What the last of these commits has kept under a name (`value`), and when it was `completed`; none where it has kept nothing.
+    Without an instant, Hudi looks at the last commit of all.
 -#}
-{% macro hudi_kept_in_commit(relation, name) -%}
-    {%- for commit in hudi_commits_of_rows(relation)[:1] -%}
+{% macro hudi_kept_in_commit(relation, name, commits) -%}
+    {%- for commit in commits[:1] -%}
         {%- set found = run_query(
             "call show_commit_extra_metadata(table => '" ~ hudi_name(relation) ~ "', instant_time => '" ~ commit['commit_time']
             ~ "', metadata_key => '" ~ name ~ "')"

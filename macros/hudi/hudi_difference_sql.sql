@@ -1,8 +1,9 @@
 {#-
-    A row that moves to another partition is two rows: one that the old place loses, one that the new place gains. Hudi
-    looks for a row in its partition alone.
+    What differs between a table and the rows that it is to hold: rows to be written, and keys of rows that go. A row that moves to
+    another partition is two rows: one that the old place loses, one that the new place gains. Hudi looks for a row in its
+    partition alone. Rows that share their key (`rows_of_key`) are always among them, to be refused.
 -#}
-{% macro hudi_difference_sql(target, source, key, columns) -%}
+{% macro hudi_difference_sql(target, source, key, columns, types) -%}
     {%- set partitions = hudi_partitions_beyond_key(key) -%}
     {%- set place_in_lower_case = (key + partitions) | map('lower') | list -%}
     select
@@ -14,8 +15,9 @@
         wanted.{{ name }},
         {%- endif %}
     {%- endfor %}
-        wanted.is_in_model is null as is_to_be_removed
-    from (select *, true as is_in_model from {{ source }}) as wanted
+        wanted.rows_of_key,
+        wanted.rows_of_key is null as is_to_be_removed
+    from (select *, count(*) over (partition by {{ hudi_quoted(key) }}) as rows_of_key from {{ source }}) as wanted
     full outer join (select *, true as is_in_table from {{ target }}) as present
         on
             {{ hudi_equal('wanted', 'present', key) }}
@@ -23,9 +25,11 @@
             and {{ hudi_equal_partitions('wanted', 'present', partitions) }}
             {%- endif %}
     where
-        wanted.is_in_model is null
+        wanted.rows_of_key is null
+        or wanted.rows_of_key > 1
         or present.is_in_table is null
         {%- for column in columns if column | lower not in place_in_lower_case %}
-        or not (wanted.{{ adapter.quote(column) }} <=> present.{{ adapter.quote(column) }})
+            {%- set name, type = adapter.quote(column), types.get(column | lower, '') %}
+        or not ({{ hudi_comparable('wanted.' ~ name, type) }} <=> {{ hudi_comparable('present.' ~ name, type) }})
         {%- endfor %}
 {%- endmacro %}

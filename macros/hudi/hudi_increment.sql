@@ -1,7 +1,7 @@
 {#- A run of an incremental Hudi model that has its table already. -#}
-{% macro hudi_increment(existing, strategy, on_schema_change, wanted, before, upstreams, part) -%}
+{% macro hudi_increment(existing, described, strategy, on_schema_change, wanted, before, upstreams, part) -%}
     {%- set target = existing.incorporate(type='table') -%}
-    {%- set present_columns = adapter.get_columns_in_relation(target) -%}
+    {%- set present_columns = described.columns -%}
     {%- set columns = hudi_merge_columns(target, present_columns, wanted, on_schema_change, model.unique_id) -%}
     {%- if columns is none -%}
         {%- do hudi_require_whole(target, part, 'other columns (on_schema_change = sync_all_columns)') -%}
@@ -11,15 +11,17 @@
         {%- if strategy == 'merge' and part is not none -%}
             {%- do hudi_merge_part(target, present_columns, wanted, columns, part) -%}
         {%- elif strategy == 'merge' -%}
+            {%- set before = dict(before, instant=_instant_with(target, present_columns, columns, before.instant)) -%}
             {%- do hudi_merge(target, present_columns, wanted, columns, before, upstreams) -%}
         {%- elif strategy == 'microbatch' -%}
             {%- do _replace_batch(target, wanted, columns) -%}
         {%- else -%}
             {%- call statement('main') -%}
                 {%- if strategy == 'append' -%}
-                    {%- do hudi_insert_as(target, 'insert') -%}
+                    {%- do hudi_write_as(target, 'insert') -%}
                     insert into table {{ target }}
                 {%- else -%}
+                    {%- do hudi_write_as(target, 'upsert') -%}
                     insert overwrite table {{ target }} {{ partition_cols(label='partition') }}
                 {%- endif %}
                 {{ hudi_in_order(target, wanted, columns) }}
@@ -27,6 +29,15 @@
         {%- endif -%}
         {%- do persist_docs(target, model) -%}
     {%- endif -%}
+{%- endmacro %}
+
+{#- The last commit of the table where columns that the model has now were added to it, which is a commit: of nobody else. -#}
+{% macro _instant_with(target, present_columns, columns, instant) -%}
+    {%- if columns | reject('in', present_columns | map(attribute='name') | list) | list -%}
+        {%- set instants = hudi_commits_of_rows(target) | map(attribute='commit_time') | list -%}
+        {%- do return(instants[0] if instants[1] == instant else instant) -%}
+    {%- endif -%}
+    {%- do return(instant) -%}
 {%- endmacro %}
 
 {#- What is to be inserted, column by column as the table has them: partitions last, null where the model has none. -#}
@@ -45,6 +56,7 @@
     {%- set batch = hudi_beside(target, 'batch') -%}
     {%- do hudi_keep(batch, 'select * from ' ~ wanted) -%}
     {%- do _require_partitions_of_batch(target, batch) -%}
+    {%- do hudi_write_as(target, 'upsert') -%}
     {%- call statement('main') -%}
         {%- if run_query('select 1 as row from ' ~ batch ~ ' limit 1') -%}
             insert overwrite table {{ target }} {{ partition_cols(label='partition') }}

@@ -3,29 +3,60 @@
     written. Which may have changed say the upstreams' commits (`affected_keys`), or all may.
 
     The difference is computed once and kept as a table while it is needed (`hudi_keep`). Hudi's merge is for rows that go.
+    It holds for the table as it was: where another run has written to the table meanwhile, the whole table is compared again.
 -#}
 {% macro hudi_merge(target, present_columns, wanted, columns, before, upstreams) -%}
     {%- set key = key_columns(config.get('unique_key'), model.unique_id) -%}
-    {%- set changes = upstream_changes(before, upstreams) -%}
+    {%- set changes = upstream_changes(before.told, upstreams) -%}
     {%- if changes.whole is none and not changes.changed -%}
         {%- do log(target ~ ': nothing upstream has changed', info=true) -%}
         {%- call statement('main') -%} select 'nothing upstream has changed' as result {%- endcall -%}
         {%- do return('') -%}
     {%- endif -%}
 
-    {%- set affected = hudi_beside(target, 'affected') -%}
-    {%- set present, source, kept = target, wanted, [] -%}
-    {%- if changes.whole is not none -%}
-        {%- do log(target ~ ': the whole table is compared: ' ~ changes.whole, info=true) -%}
-    {%- else -%}
-        {%- do kept.extend(affected_keys(affected, target, hudi_types(present_columns), key, changes.changed)) -%}
-        {%- set source = hudi_rows_of(wanted, affected, key) -%}
-        {%- set present = hudi_rows_of(target, affected, key) -%}
+    {%- if changes.whole is none and _reaches_many(target, changes.applied) -%}
+        {%- do log(target ~ ': ' ~ changes.applied ~ ' events upstream: it is rebuilt, which takes less than to look for what they reach', info=true) -%}
+        {%- do hudi_rebuild(target, target, wanted, upstreams) -%}
+        {%- do return('') -%}
     {%- endif -%}
-    {%- do _hudi_write_difference(target, present_columns, present, source, key, columns, upstreams) -%}
-    {%- for table in kept -%}
-        {%- do hudi_drop(table) -%}
+
+    {%- set run = {'is_done': false, 'whole': changes.whole, 'stands_on': before.instant} -%}
+    {%- for attempt in range(3) -%}
+        {%- if not run.is_done -%}
+            {%- set present, source, kept = target, wanted, [] -%}
+            {%- if run.whole is not none -%}
+                {%- do log(target ~ ': the whole table is compared: ' ~ run.whole, info=true) -%}
+            {%- else -%}
+                {%- set affected = hudi_beside(target, 'affected') -%}
+                {%- do kept.extend(affected_keys(affected, target, hudi_types(present_columns), key, changes.changed)) -%}
+                {%- do hudi_require_no_nulls(wanted, affected, key) -%}
+                {%- set source = hudi_rows_of(wanted, affected, key) -%}
+                {%- set present = hudi_rows_of(target, affected, key) -%}
+            {%- endif -%}
+            {%- do run.update(_write_difference(target, present_columns, present, source, key, columns, upstreams, run.stands_on)) -%}
+            {%- do run.update({'whole': 'another run has written to it meanwhile'}) -%}
+            {%- for table in kept -%}
+                {%- do hudi_drop(table) -%}
+            {%- endfor -%}
+        {%- endif -%}
     {%- endfor -%}
+    {%- if not run.is_done -%}
+        {{ exceptions.raise_compiler_error(
+            model.unique_id ~ ': got another commit to ' ~ target ~ ' in each of three tries, expected one writer at a time; '
+            ~ 'run it again when the other runs have ended'
+        ) }}
+    {%- endif -%}
+{%- endmacro %}
+
+{#-
+    Whether events are so many that a rebuild takes less: more than one for 200 rows of the table (docs/performance.md). Rows lie by a
+    hash of their key, so that a few hundred are in every file, and all files are written again.
+-#}
+{% macro _reaches_many(target, applied) -%}
+    {%- if applied < 500 -%}
+        {%- do return(false) -%}
+    {%- endif -%}
+    {%- do return(applied * 200 > run_query('select count(*) as row_count from ' ~ target)[0]['row_count']) -%}
 {%- endmacro %}
 
 {#-
@@ -38,25 +69,42 @@
     {%- set given = hudi_beside(target, 'given') -%}
     {%- do hudi_keep(given, 'select * from ' ~ wanted) -%}
     {%- do hudi_require_keys(given, key) -%}
-    {%- do _hudi_write_difference(target, present_columns, hudi_rows_of(target, given, key), given, key, columns) -%}
+    {%- do _write_difference(target, present_columns, hudi_rows_of(target, given, key), given, key, columns) -%}
     {%- do hudi_drop(given) -%}
 {%- endmacro %}
 
-{#- Writes what differs between the rows that are there and those that are wanted; `upstreams` is the commit's state (`hudi_state`). -#}
-{% macro _hudi_write_difference(target, present_columns, present, wanted, key, columns, upstreams=none) -%}
+{#-
+    Writes what differs between the rows that are there and those that are wanted. `upstreams` is the commit's state (`hudi_state`),
+    and `stands_on` the last commit of the rows that are there: nothing is written where there is another by now. Another that comes
+    at the same moment is seen after it. Returned is whether it `is_done`, and the last commit that there is.
+-#}
+{% macro _write_difference(target, present_columns, present, wanted, key, columns, upstreams=none, stands_on=none) -%}
     {%- set difference = hudi_beside(target, 'difference') -%}
-    {%- do hudi_keep(difference, hudi_difference_sql(present, wanted, key, columns)) -%}
-    {%- set counts = 'select count(*) as row_count, count_if(is_to_be_removed) as removed_count from ' ~ difference -%}
+    {%- do hudi_keep(difference, hudi_difference_sql(present, wanted, key, columns, hudi_types(present_columns))) -%}
+    {%- set counts -%}
+        select
+            count(*) as row_count,
+            count_if(is_to_be_removed) as removed_count,
+            count_if(not is_to_be_removed and ({{ hudi_lacks(key) }})) as null_count,
+            count_if(rows_of_key > 1 and not ({{ hudi_lacks(key) }})) as shared_count
+        from {{ difference }}
+    {%- endset -%}
     {%- set counted = run_query(counts)[0] -%}
+    {%- do hudi_refuse_keys(key, counted['null_count'], counted['shared_count'], [difference]) -%}
     {%- do log(target ~ ': ' ~ counted['row_count'] ~ ' rows differ', info=true) -%}
-    {#- Columns that the model has no longer keep what they hold; a table that was renamed waits for a merge (`persist_docs`) -#}
-    {%- set kept_columns = present_columns | map(attribute='name') | reject('in', columns) | list -%}
-    {%- set is_renamed = config.persist_column_docs() and not hudi_has_schema_of_its_name(target) -%}
-    {%- if upstreams is not none -%}
-        {%- do hudi_set_state(upstreams) -%}
+    {%- if stands_on is not none -%}
+        {%- set instants = hudi_commits_of_rows(target) | map(attribute='commit_time') | list -%}
+        {%- if instants[0] != stands_on -%}
+            {%- do hudi_drop(difference) -%}
+            {%- do return({'is_done': false, 'stands_on': instants[0]}) -%}
+        {%- endif -%}
+        {%- do hudi_set_state(upstreams, stands_on) -%}
     {%- else -%}
         {%- do hudi_reset_state() -%}    {#- a run that failed may have left it in the session -#}
     {%- endif -%}
+    {#- Columns that the model has no longer keep what they hold; a table that was renamed waits for a merge (`persist_docs`) -#}
+    {%- set kept_columns = present_columns | map(attribute='name') | reject('in', columns) | list -%}
+    {%- set is_renamed = config.persist_column_docs() and not hudi_has_schema_of_its_name(target) -%}
     {%- call statement('main') -%}
         {%- if counted['removed_count'] or kept_columns or is_renamed -%}
             {{ hudi_merge_sql(target, difference, key, columns) }}
@@ -66,6 +114,11 @@
     {%- endcall -%}
     {%- do hudi_reset_state() -%}
     {%- do hudi_drop(difference) -%}
+    {%- if stands_on is not none -%}
+        {%- set instants = hudi_commits_of_rows(target) | map(attribute='commit_time') | list -%}
+        {%- do return({'is_done': instants[1] == stands_on, 'stands_on': instants[0]}) -%}
+    {%- endif -%}
+    {%- do return({'is_done': true}) -%}
 {%- endmacro %}
 
 {#-

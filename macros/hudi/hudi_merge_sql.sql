@@ -1,4 +1,5 @@
 {% macro hudi_merge_sql(target, difference, key, columns) -%}
+    {%- do hudi_write_as(target, 'upsert') -%}
     merge into {{ target }} as target
     using {{ difference }} as difference
         on {{ hudi_equal('target', 'difference', key + hudi_partitions_beyond_key(key)) }}

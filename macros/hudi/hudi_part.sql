@@ -24,37 +24,15 @@
 {%- endmacro %}
 
 {#-
-    Whether a table that is there stays as it is, since the command reads no rows of the upstreams, or some (`--empty`,
-    `--sample`). Its select was looked at by then. `--full-refresh` says that it may be replaced.
+    Whether a table or view that is there stays as it is, since the command reads no rows of the upstreams, or some (`--empty`,
+    `--sample`). Its select is looked at all the same. `--full-refresh` says that it may be replaced.
 -#}
 {% macro hudi_stays(target, existing) -%}
     {%- set said = '--empty' if flags.EMPTY else ('--sample' if invocation_args_dict.get('sample') else none) -%}
-    {%- if said is none or existing is none or not existing.is_hudi or should_full_refresh() -%}
+    {%- if said is none or existing is none or should_full_refresh() -%}
         {%- do return(false) -%}
     {%- endif -%}
     {%- do log(target ~ ': it stays as it is: ' ~ said ~ ' reads no more of the upstreams than it has to', info=true) -%}
-    {%- call statement('main') -%} select 'the table stays as it is' as result {%- endcall -%}
+    {%- call statement('main') -%} select 'it stays as it is' as result {%- endcall -%}
     {%- do return(true) -%}
-{%- endmacro %}
-
-{#- Of the rows that are to be upserted each has a key, and no two the same one. -#}
-{% macro hudi_require_keys(rows, key) -%}
-    {%- set lacking = [] -%}
-    {%- for column in key -%}
-        {%- do lacking.append(adapter.quote(column) ~ ' is null') -%}
-    {%- endfor -%}
-    {%- set counted -%}
-        select
-            coalesce(sum(if({{ lacking | join(' or ') }}, row_count, 0)), 0) as null_count,
-            coalesce(sum(if({{ lacking | join(' or ') }}, 0, row_count - 1)), 0) as further_count
-        from (select {{ hudi_quoted(key) }}, count(*) as row_count from {{ rows }} group by {{ hudi_quoted(key) }})
-    {%- endset -%}
-    {%- set found = run_query(counted)[0] -%}
-    {%- if found['null_count'] or found['further_count'] -%}
-        {%- do hudi_drop(rows) -%}
-        {{ exceptions.raise_compiler_error(
-            model.unique_id ~ ': got ' ~ found['null_count'] ~ ' rows with a null in unique_key (' ~ key | join(', ') ~ ') and '
-            ~ found['further_count'] ~ ' more rows than keys, expected one row for each key; nothing was written'
-        ) }}
-    {%- endif -%}
 {%- endmacro %}

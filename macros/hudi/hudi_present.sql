@@ -1,6 +1,6 @@
 {#-
     What stands under a model's name. A rebuild that was broken off between its two renames has left the name free and
-    the old table beside it: it comes back first. What other runs that were broken off have left beside is dropped.
+    the old table beside it: it comes back first.
 -#}
 {% macro hudi_present(relation) -%}
     {%- set existing = load_relation(relation) -%}
@@ -10,21 +10,39 @@
         {%- do adapter.rename_relation(set_aside, relation.incorporate(type='table')) -%}
         {%- set existing = load_relation(relation) -%}
     {%- endif -%}
-    {%- for row in run_query('show tables in ' ~ adapter.quote(relation.schema) ~ " like '" ~ relation.identifier ~ "__*'")
-        if modules.re.fullmatch(relation.identifier ~ '__[a-z]+(_[0-9]+)?__[0-9a-f]{8}', row['tableName']) -%}
-        {%- do hudi_drop(api.Relation.create(schema=relation.schema, identifier=row['tableName'], type='table')) -%}
-    {%- endfor -%}
+    {%- do hudi_drop_left(relation) -%}
     {%- do return(existing) -%}
 {%- endmacro %}
 
 {#-
     A table beside another one, for the length of a run. A run that is killed can leave a folder that is no table yet, and Spark
-    makes no table where a folder is: each run has names of its own.
+    makes no table where a folder is: each run has names of its own, which say when it began.
 -#}
 {% macro hudi_beside(relation, purpose) -%}
     {%- do return(api.Relation.create(
-        schema=relation.schema, identifier=[relation.identifier, purpose, invocation_id[:8]] | join('__'), type='table'
+        schema=relation.schema, identifier=[relation.identifier, purpose, _run_name()] | join('__'), type='table'
     )) -%}
+{%- endmacro %}
+
+{#- The second of its beginning, and eight digits of dbt's invocation. -#}
+{% macro _run_name() -%}
+    {%- do return('%08x' | format(run_started_at.timestamp() | int) ~ '_' ~ invocation_id[:8]) -%}
+{%- endmacro %}
+
+{#-
+    Drops what runs have left beside a table: this one, with `of_this_run`; else those that began more than a day ago, for a
+    younger one may be at work.
+-#}
+{% macro hudi_drop_left(relation, of_this_run=false) -%}
+    {%- set tables = run_query('show tables in ' ~ adapter.quote(relation.schema) ~ " like '" ~ relation.identifier ~ "__*'") -%}
+    {%- for row in tables -%}
+        {%- for began, invocation in modules.re.findall('^' ~ relation.identifier ~ '__[a-z]+(?:_[0-9]+)?__([0-9a-f]{8})_([0-9a-f]{8})$', row['tableName']) -%}
+            {%- set age = run_started_at.timestamp() - began | int(base=16) -%}
+            {%- if (of_this_run and began ~ '_' ~ invocation == _run_name()) or (not of_this_run and age > 86400) -%}
+                {%- do hudi_drop(api.Relation.create(schema=relation.schema, identifier=row['tableName'], type='table')) -%}
+            {%- endif -%}
+        {%- endfor -%}
+    {%- endfor -%}
 {%- endmacro %}
 
 {#- Where the old table stands while another one takes its name. -#}

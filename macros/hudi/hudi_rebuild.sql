@@ -4,10 +4,13 @@
     when it is whole, as a first one does. Where the build fails, the old table stays as it was.
 -#}
 {% macro hudi_rebuild(target, existing, wanted, upstreams=none) -%}
+    {%- do hudi_require_keys(wanted, hudi_record_key()) -%}
+    {%- set is_overwritten = existing is not none and existing.is_hudi and hudi_is_laid_out(existing, wanted) -%}
     {%- if upstreams is not none -%}
-        {%- do hudi_set_state(upstreams) -%}
+        {%- do hudi_set_state(upstreams, (hudi_commits_of_rows(existing) | map(attribute='commit_time') | list + [''])[0] if is_overwritten else '') -%}
     {%- endif -%}
-    {%- if existing is not none and existing.is_hudi and hudi_is_laid_out(existing, wanted) -%}
+    {%- if is_overwritten -%}
+        {%- do hudi_write_as(target, 'upsert') -%}
         {%- call statement('main') -%}
             insert overwrite table {{ target }}
             select {{ hudi_quoted(adapter.get_columns_in_relation(existing) | map(attribute='name')) }}
@@ -17,9 +20,17 @@
     {%- else -%}
         {%- set built, before = hudi_beside(target, 'built'), hudi_set_aside(target) -%}
         {%- do hudi_drop(before) -%}
+        {%- set given = hudi_beside(target, 'given') -%}
+        {%- set is_kept = _has_elements(adapter.get_columns_in_relation(wanted)) -%}
+        {%- if is_kept -%}
+            {%- do hudi_keep(given, hudi_select(wanted)) -%}
+        {%- endif -%}
         {%- call statement('main') -%}
-            {{ hudi_create_sql(built, hudi_select(wanted)) }}
+            {{ hudi_create_sql(built, 'select * from ' ~ given if is_kept else hudi_select(wanted)) }}
         {%- endcall -%}
+        {%- if is_kept -%}
+            {%- do hudi_drop(given) -%}
+        {%- endif -%}
         {%- do persist_docs(built, model) -%}
         {%- if existing is not none and existing.is_view -%}
             {%- do adapter.drop_relation(existing) -%}
@@ -35,6 +46,17 @@
     {%- if upstreams is not none -%}
         {%- do hudi_reset_state() -%}
     {%- endif -%}
+{%- endmacro %}
+
+{#-
+    Whether columns have elements of their own. A select may know that none of these is null, and its table would take no row by a
+    merge, whose source does not know it: such rows come from a table.
+-#}
+{% macro _has_elements(columns) -%}
+    {%- for column in columns if modules.re.match('(array|map|struct)<', column.dtype | lower) -%}
+        {%- do return(true) -%}
+    {%- endfor -%}
+    {%- do return(false) -%}
 {%- endmacro %}
 
 {% macro hudi_is_laid_out(existing, wanted) -%}

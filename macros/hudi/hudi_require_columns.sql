@@ -8,6 +8,7 @@
         ('unique_key', key_columns(config.get('unique_key'), model_name)),
         ('partition_by', hudi_partitions()),
         ('orderingFields', [ordering] if ordering else []),
+        ('affected_by', affected_by() | map(attribute='by') | map('list') | sum(start=[])),
     ] -%}
     {%- for setting, wanted in named -%}
         {%- for column in wanted if column | lower not in known -%}

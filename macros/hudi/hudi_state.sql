@@ -1,25 +1,34 @@
 {#-
-    What a model's last commit says of its upstreams, as they were before it read them, and when it was `completed`; none where
-    it says nothing: another writer has been there since, or the table is of an earlier version of the project.
+    A Hudi table of a model as it is found: the `instant` of its last commit of rows, and what that commit `told` of the upstreams,
+    as they were before it read them, and when it was `completed`; none where it tells nothing that holds. Another writer has
+    been there since, or between the moment that its run looked at the table and its commit; or the table is of an earlier version
+    of the project.
 
     The profile tells Hudi to keep every setting with that beginning in the commit itself, so that no state can disagree
     with the rows. The name holds the model's: threads of the embedded session share their settings.
 -#}
-{% macro hudi_state(target) -%}
-    {%- set kept = hudi_kept_in_commit(target, hudi_state_name()) -%}
-    {%- do return(none if kept is none else dict(fromjson(kept.value), completed=kept.completed)) -%}
+{% macro hudi_state(target, unique_id=model.unique_id) -%}
+    {%- set commits = hudi_commits_of_rows(target) -%}
+    {%- set instants = commits | map(attribute='commit_time') | list + ['', ''] -%}
+    {%- set kept = hudi_kept_in_commit(target, hudi_state_name(unique_id), commits) -%}
+    {%- set told = none if kept is none else dict(fromjson(kept.value), completed=kept.completed) -%}
+    {%- if told is not none and told.get('stands_on') != instants[1] -%}
+        {%- set told = none -%}
+    {%- endif -%}
+    {%- do return({'instant': instants[0], 'told': told}) -%}
 {%- endmacro %}
 
-{% macro hudi_set_state(upstreams) -%}
-    {%- do run_query('set ' ~ hudi_state_name() ~ '=' ~ tojson(upstreams, sort_keys=true)) -%}
+{#- For the next commit; `stands_on` is the last one before it that its run has looked at, none of a new table. -#}
+{% macro hudi_set_state(upstreams, stands_on='') -%}
+    {%- do run_query('set ' ~ hudi_state_name() ~ '=' ~ tojson(dict(upstreams, stands_on=stands_on), sort_keys=true)) -%}
 {%- endmacro %}
 
 {% macro hudi_reset_state() -%}
     {%- do run_query('reset ' ~ hudi_state_name()) -%}
 {%- endmacro %}
 
-{% macro hudi_state_name() -%}
-    {%- do return('hoodie.lakehouse.' ~ model.unique_id) -%}
+{% macro hudi_state_name(unique_id=model.unique_id) -%}
+    {%- do return('hoodie.lakehouse.' ~ unique_id) -%}
 {%- endmacro %}
 
 {#- A relation's name for Hudi's procedures, which take no quotes. -#}

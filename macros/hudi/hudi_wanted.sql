@@ -5,7 +5,7 @@
 -#}
 {% macro hudi_wanted(target, sql) -%}
     {%- do hudi_options() -%}    {#- also where the table is there, and a run looks at none of them -#}
-    {%- if _travels(sql) -%}
+    {%- if hudi_travels(sql) -%}
         {%- do hudi_keep(hudi_beside(target, 'wanted'), sql) -%}
         {%- set sql = 'select * from ' ~ hudi_beside(target, 'wanted') -%}
     {%- endif -%}
@@ -39,12 +39,12 @@
 {#- Drops what `hudi_wanted` has made of the same text. -#}
 {% macro hudi_drop_wanted(target, wanted, sql) -%}
     {%- do run_query('drop view if exists ' ~ wanted) -%}
-    {%- if _travels(sql) -%}
+    {%- if hudi_travels(sql) -%}
         {%- do hudi_drop(hudi_beside(target, 'wanted')) -%}
     {%- endif -%}
 {%- endmacro %}
 
-{% macro _travels(sql) -%}
+{% macro hudi_travels(sql) -%}
     {%- do return(modules.re.search('\\b(timestamp|version)\\s+as\\s+of\\b', sql, modules.re.IGNORECASE) is not none) -%}
 {%- endmacro %}
 

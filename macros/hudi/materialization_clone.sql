@@ -13,7 +13,7 @@
     {%- endif -%}
     {%- set target_relation = this.incorporate(type='table') -%}
     {%- if hudi_present(this) is none -%}
-        {%- set state = hudi_state(defer_relation) -%}
+        {%- set state = hudi_state(defer_relation).told -%}
         {%- if state is not none -%}
             {%- do hudi_set_state(state) -%}
         {%- endif -%}

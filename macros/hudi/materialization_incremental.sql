@@ -14,17 +14,18 @@
 
     {%- set existing = hudi_present(this) -%}
     {%- set is_rebuilt = existing is none or not existing.is_hudi or should_full_refresh() -%}
-    {#- What the upstreams are is asked before anything of them is read, or changed by a hook: what comes meanwhile comes again -#}
-    {%- set before, built_from = none, none -%}
     {%- set part = hudi_part(compiled_code, strategy) -%}
-    {%- if part is none -%}
-        {%- set before = none if is_rebuilt else hudi_state(existing) -%}
-        {%- set built_from = upstreams(before) -%}
-    {%- endif -%}
+    {%- set described = none if is_rebuilt else hudi_require_settings(existing) -%}
+    {#- What the upstreams are is asked before anything of them is read, or changed by a hook: what comes meanwhile comes again -#}
+    {%- set before = {'instant': none, 'told': none} if is_rebuilt or part is not none else hudi_state(existing) -%}
+    {%- set built_from = upstreams(before.told) if part is none else none -%}
 
     {{ run_hooks(pre_hooks) }}
 
     {%- set wanted = hudi_wanted(target_relation, compiled_code) -%}
+    {%- if part is none -%}
+        {%- set built_from = upstreams_of_plan(built_from, compiled_code, before.told) -%}
+    {%- endif -%}
     {%- if hudi_stays(target_relation, existing) -%}
     {%- elif is_rebuilt -%}
         {%- if existing is not none and not existing.is_view and not should_full_refresh() -%}
@@ -32,7 +33,7 @@
         {%- endif -%}
         {%- do hudi_rebuild(target_relation, existing, wanted, built_from) -%}
     {%- else -%}
-        {%- do hudi_increment(existing, strategy, on_schema_change, wanted, before, built_from, part) -%}
+        {%- do hudi_increment(existing, described, strategy, on_schema_change, wanted, before, built_from, part) -%}
     {%- endif -%}
     {%- do hudi_drop_wanted(target_relation, wanted, compiled_code) -%}
     {%- do apply_grants(target_relation, config.get('grants'), should_revoke(existing, should_full_refresh())) -%}

@@ -1,6 +1,10 @@
 {#- In place of dbt-spark's for Hudi tables: that one drops the table before it builds it anew. -#}
 {% materialization table, adapter='spark', supported_languages=['sql', 'python'] %}
     {%- if config.get('file_format') != 'hudi' or model['language'] != 'sql' -%}
+        {%- if model['language'] == 'sql' and hudi_stays(this, load_relation(this)) -%}
+            {%- do run_query('describe query ' ~ compiled_code) -%}
+            {%- do return({'relations': [this]}) -%}
+        {%- endif -%}
         {%- do return(dbt.materialization_table_spark()) -%}
     {%- endif -%}
     {%- set target_relation = this.incorporate(type='table') -%}

@@ -57,7 +57,7 @@
     until a merge: inserts keep it.
 -#}
 {% macro hudi_has_schema_of_its_name(relation) -%}
-    {%- set schema = hudi_kept_in_commit(relation, 'schema') -%}
+    {%- set schema = hudi_kept_in_commit(relation, 'schema', hudi_commits_of_rows(relation)) -%}
     {%- do return(schema is not none and fromjson(schema.value).name == relation.identifier ~ '_record') -%}
 {%- endmacro %}
 

@@ -1,0 +1,49 @@
+{#-
+    What a Hudi table was made with is what it is written with: another `unique_key`, `partition_by`, type or index needs another
+    table. Returns the table's `columns`, without Hudi's own, for what comes next.
+-#}
+{% macro hudi_require_settings(existing) -%}
+    {%- set described = hudi_described(existing) -%}
+    {%- set options, properties = hudi_options(), described.properties -%}
+    {%- set now = {
+        'unique_key': hudi_record_key() | join(', '),
+        'partition_by': hudi_partitions() | join(', '),
+        'options.type': options.get('type', 'cow'),
+        'options.hoodie.index.type': options.get('hoodie.index.type', ''),
+        'options.hoodie.bucket.index.num.buckets': options.get('hoodie.bucket.index.num.buckets', ''),
+    } -%}
+    {%- set then = {
+        'unique_key': properties.get('primaryKey', '').split(',') | join(', '),
+        'partition_by': described.partitions | join(', '),
+        'options.type': properties.get('type', 'cow'),
+        'options.hoodie.index.type': properties.get('hoodie.index.type', ''),
+        'options.hoodie.bucket.index.num.buckets': properties.get('hoodie.bucket.index.num.buckets', ''),
+    } -%}
+    {%- for setting, value in now.items() if value | string | lower != then[setting] | lower -%}
+        {{ exceptions.raise_compiler_error(
+            model.unique_id ~ ": got " ~ setting ~ " = '" ~ value ~ "', expected '" ~ then[setting] ~ "', with which its table was made; "
+            ~ "dbt run --full-refresh makes it anew; nothing was written"
+        ) }}
+    {%- endfor -%}
+    {%- do return(described) -%}
+{%- endmacro %}
+
+{#- What the catalog has of a Hudi table: `columns` (`name`, `dtype`) without Hudi's own, `partitions`, `properties`. -#}
+{% macro hudi_described(relation) -%}
+    {%- set columns, partitions, properties, kept = [], [], {}, {'part': ''} -%}
+    {%- for row in run_query('describe table extended ' ~ relation) -%}
+        {%- set name, value = row[0] or '', row[1] -%}
+        {%- if name.startswith('# ') or not name -%}
+            {%- do kept.update({'part': kept.part if name == '# col_name' else name}) -%}
+        {%- elif kept.part == '' and not name.startswith('_hoodie_') -%}
+            {%- do columns.append({'name': name, 'dtype': value}) -%}
+        {%- elif kept.part == '# Partition Information' -%}
+            {%- do partitions.append(name) -%}
+        {%- elif name == 'Table Properties' -%}
+            {%- for key, text in modules.re.findall('([\\w.\\-]+)=(.*?)(?=, [\\w.\\-]+=|$)', value[1:-1]) -%}
+                {%- do properties.update({key: text}) -%}
+            {%- endfor -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- do return({'columns': columns, 'partitions': partitions, 'properties': properties}) -%}
+{%- endmacro %}
