@@ -1,0 +1,310 @@
+"""What users of dbt do without having read anything here: no row is lost, or one sentence says why not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from conftest import MakeProject
+from lake import Server
+from modeling import BUCKETS, NUMBERS, MakeModels, Models, hudi_models, numbers
+from pyspark.sql import SparkSession
+
+from macros import test_increments as increments
+
+pytestmark = pytest.mark.spark
+make_shop = increments.make_shop
+PARQUET = {"materialized": "table", "file_format": "parquet", "options": {}}
+
+
+@pytest.fixture
+def make_models(spark: SparkSession, make_project: MakeProject, server: Server | None) -> MakeModels:
+    """Incremental models that are Hudi tables, with more configuration where a test has some."""
+    made = hudi_models(spark, make_project, server)
+
+    def make(**config: Any) -> Models:
+        return made(**{"materialized": "incremental", "unique_key": "id", **config})
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("sql", "key", "told"),
+    [
+        ("select * from values (1, 'a'), (null, 'b'), (null, 'c') as t (id, value)", "id", "2 rows with a null"),
+        ("select * from values (1, 'a'), (2, 'b'), (2, 'c') as t (id, value)", "id", "2 rows that share theirs"),
+        (
+            "select * from values (1, 1, 'a'), (1, 2, 'b'), (1, 2, 'b'), (1, null, 'c') as t (id, part, value)",
+            ["id", "part"],
+            "got 1 rows with a null in unique_key (id, part) and 2 rows that share theirs",
+        ),
+    ],
+)
+def test_keys_that_are_null_or_shared_are_refused(sql: str, key: Any, told: str, make_models: MakeModels) -> None:
+    models = make_models(unique_key=key)
+    # A first build, an increment and a rebuild, none of which writes anything.
+    models.write("model", sql)
+    assert told in models.refusal("model")
+    assert models.tables() == set()
+    good = "select 7 as id, 7 as part, 'good' as value" if key != "id" else "select 7 as id, 'good' as value"
+    models.write("model", good)
+    models.run()
+    before = models.rows("model")
+    models.write("model", sql)
+    assert told in models.refusal("model")
+    assert told in models.dbt("run", "--select", "model", "--full-refresh")["model"].message
+    assert models.rows("model") == before
+    assert models.tables() == {"model"}
+
+
+def test_a_group_whose_key_becomes_null_is_not_left_out(make_shop: increments.MakeShop) -> None:
+    shop = make_shop()
+    models = shop.models
+    sql = "select customer as id, sum(amount) as amount from {{ ref('stg_orders') }} group by customer"
+    reach = [{"source": "shop.orders", "by": {"id": "customer"}}]
+    models.write("by_customer", sql, materialized="incremental", meta={"affected_by": reach})
+    models.run("by_customer")
+    before = models.rows("by_customer")
+    shop.change(("orders", "u", {"id": 1, "customer": None, "amount": 1, "at": 1}))
+    assert "got 1 rows with a null in unique_key (id)" in models.refusal("by_customer")
+    assert models.rows("by_customer") == before
+    shop.change(("orders", "u", {"id": 1, "customer": 2, "amount": 5, "at": 1}))
+    models.run("by_customer")
+    assert next(row for row in models.rows("by_customer") if row["id"] == 2)["amount"] == 5 + 5 + 9
+
+
+def test_a_mended_entry_mends_the_mart(make_shop: increments.MakeShop) -> None:
+    shop = make_shop()
+    models = shop.models
+    forgotten = increments.REACH_ORDERS[:1] + [{"source": "shop.customers", "by": {"id": "id"}}]
+    models.write("fct_orders", increments.ORDERS, materialized="incremental", meta={"affected_by": forgotten})
+    models.run("fct_orders")
+    shop.change(("customers", "u", {"id": 2, "name": "other", "region": 1}))
+    models.run("fct_orders")
+    assert models.rows("fct_orders") != models.rows("select_of_fct_orders")
+    models.write(
+        "fct_orders", increments.ORDERS, materialized="incremental", meta={"affected_by": increments.REACH_ORDERS}
+    )
+    models.run("fct_orders")
+    assert (
+        models.told("fct_orders")[0]
+        == "the whole table is compared: its affected_by, unique_key or constraints are others"
+    )
+    shop.require_law("fct_orders")
+    # Nobody need mend it to have the table compared.
+    models.do(f"delete from {models.relation('fct_orders')} where id = 1")
+    models.dbt("run", "--select", "fct_orders", "--vars", "compare_whole: true")
+    assert models.told("fct_orders")[0] == "the whole table is compared: the variable compare_whole says so"
+    shop.require_law("fct_orders")
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({"unique_key": ["id", "value"]}, "got unique_key = 'id, value', expected 'id', with which its table was made"),
+        ({"partition_by": ["value"]}, "got partition_by = 'value', expected '', with which"),
+        ({"options": {**BUCKETS, "type": "mor"}}, "got options.type = 'mor', expected 'cow', with which"),
+        (
+            {"options": {**BUCKETS, "hoodie.bucket.index.num.buckets": "2"}},
+            "got options.hoodie.bucket.index.num.buckets = '2', expected '1', with which",
+        ),
+    ],
+)
+def test_a_setting_that_needs_another_table_is_refused(
+    config: dict[str, Any], told: str, make_models: MakeModels
+) -> None:
+    models = make_models()
+    models.write("model", NUMBERS.format("'a'", 4))
+    models.run()
+    models.write("model", NUMBERS.format("'b'", 3), **config)
+    message = models.refusal("model")
+    assert told in message
+    assert "--full-refresh" in message
+    assert models.rows("model") == numbers("a", 4)
+    models.run(whole=True)
+    assert models.rows("model") == numbers("b")
+    models.run()
+
+
+def test_tables_that_are_read_by_their_names_are_followed(make_models: MakeModels) -> None:
+    models = make_models()
+    models.write("upstream", NUMBERS.format("'a'", 4))
+    models.write("of_files", NUMBERS.format("'x'", 3), **PARQUET)
+    models.run()
+    # By name; behind a view that is no model of dbt's; and a file.
+    upstream, files = models.relation("upstream"), models.relation("of_files")
+    schema = upstream.split(".")[0]
+    models.do(f"create view {schema}.no_model as select id, value from {upstream} where id < 100")
+    models.write("by_name", f"select id, value from {upstream}")
+    models.write("by_view", f"select id, value from {schema}.no_model union all select id + 50, value from {files}")
+    location = models.ask(f"select distinct _metadata.file_path as path from {files}")[0]["path"].rpartition("/")[0]
+    models.write("by_path", f"select id, value from parquet.`{location}`")
+    names = ("by_name", "by_view", "by_path")
+    models.run(*names)
+    models.run(*names)
+    assert {name: models.told(name)[0] for name in names} == {
+        "by_name": "nothing upstream has changed",
+        "by_view": "nothing upstream has changed",
+        "by_path": "the whole table is compared: it reads what is no table of the catalog",
+    }
+    models.write("upstream", NUMBERS.format("'b'", 5))
+    models.write("of_files", NUMBERS.format("'y'", 4), **PARQUET)
+    models.run("upstream", "of_files")
+    models.run("by_name", "by_view")
+    assert models.rows("by_name") == numbers("b", 5)
+    assert models.rows("by_view") == [*numbers("b", 5), *({"id": 50 + n, "value": "y"} for n in (1, 2, 3))]
+    models.do(f"create or replace view {schema}.no_model as select id, 'v' as value from {upstream} where id < 3")
+    models.run("by_view")
+    assert models.rows("by_view")[:2] == numbers("v")
+
+
+def test_a_source_may_be_a_view(make_models: MakeModels) -> None:
+    models = make_models()
+    models.write("upstream", NUMBERS.format("'a'", 4))
+    models.run()
+    schema = models.relation("upstream").split(".")[0]
+    models.do(f"create view {schema}.offered as select * from {models.relation('upstream')}")
+    models.project.write_models(
+        f"version: 2\nsources:\n- name: other\n  schema: {schema}\n  tables:\n  - name: offered\n", "_other.yml"
+    )
+    models.write("model", "select id, value from {{ source('other', 'offered') }}")
+    models.run("model")
+    models.run("model")
+    assert models.told("model") == ["nothing upstream has changed"]
+    models.write("upstream", NUMBERS.format("'b'", 3))
+    models.run("upstream")
+    models.run("model")
+    assert models.rows("model") == numbers("b")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["random()", "uuid()", "monotonically_increasing_id()", "shuffle(array(1, 2, 3))", "current_timestamp()"],
+)
+def test_what_is_left_to_chance_is_computed_in_each_run(expression: str, make_models: MakeModels) -> None:
+    models = make_models()
+    models.write("upstream", NUMBERS.format("'a'", 4), materialized="view")
+    models.write("between", f"select id, {expression} as chance from {{{{ ref('upstream') }}}}", materialized="view")
+    models.write("model", "select id, cast(chance as string) as value from {{ ref('between') }}")
+    models.write("steady", "select id, collect_list(value) as value from {{ ref('upstream') }} group by id")
+    models.run()
+    models.run()
+    assert models.told("model")[0] == "the whole table is compared: it asks for the time of the run, or for chance"
+    assert models.told("steady") == ["nothing upstream has changed"]
+
+
+def test_maps_are_compared_by_what_they_hold(make_models: MakeModels) -> None:
+    models = make_models()
+    sql = "select id, map('a', {}, 'b', null) as value, array(map('k', '{}')) as more from range(1, 4) as numbers(id)"
+    models.write("model", sql.format("id", "x"))
+    models.run()
+    models.write("model", sql.format("id + 0", "x"))
+    models.run()
+    assert models.told("model")[-1] == "0 rows differ"
+    models.write("model", sql.format("if(id = 2, 7, id)", "x"))
+    models.run()
+    assert models.told("model")[-1] == "1 rows differ"
+    models.write("model", sql.format("if(id = 2, 7, id)", "y"))
+    models.run()
+    assert models.told("model")[-1] == "3 rows differ"
+    assert models.ask(f"select value['a'] as a from {models.relation('model')} where id = 2") == [{"a": 7}]
+    # A row goes: that is a merge, which must take what the select knows to hold no null.
+    models.write("model", sql.format("7L", "y") + " where id < 3")
+    models.run()
+    assert models.told("model")[-1] == "2 rows differ"
+
+
+def test_a_commit_between_is_not_overlooked(make_models: MakeModels) -> None:
+    models = make_models()
+    models.write("model", NUMBERS.format("'a'", 6))
+    models.run()
+    # Another run removes a row and adds one, after this one has looked at the table, and before it writes.
+    table = models.relation("model")
+    hooks = [f"delete from {table} where id = 2", f"insert into {table} (id, value) values (99, 'phantom')"]
+    models.write("model", NUMBERS.format("'b'", 6), pre_hook=hooks)
+    models.run()
+    assert models.told("model") == [
+        "the whole table is compared: the model or a view that it reads has another text",
+        "6 rows differ",
+        "the whole table is compared: another run has written to it meanwhile",
+        "6 rows differ",
+    ]
+    assert models.rows("model") == numbers("b", 6)
+    models.write("model", NUMBERS.format("'b'", 6))
+    models.run()
+    assert models.rows("model") == numbers("b", 6)
+
+
+def test_a_run_leaves_what_another_one_has_made(make_models: MakeModels) -> None:
+    models = make_models()
+    models.write("model", NUMBERS.format("'a'", 4))
+    models.run()
+    now = int(models.ask("select unix_timestamp() as now")[0]["now"])
+    made: Callable[[int], str] = lambda began: f"model__difference__{began:08x}_0123abcd"  # noqa: E731
+    for began in (now, now - 2 * 86400):
+        models.do(f"create table {models.relation(made(began))} using parquet as select 1 as id")
+    models.write("model", NUMBERS.format("'b'", 4))
+    models.run()
+    assert models.tables() == {"model", made(now)}
+    # A run that fails takes its own along.
+    models.write("model", "select id, cast(raise_error('broken') as string) as value from range(1, 4) as numbers(id)")
+    assert "broken" in models.refusal("model")
+    assert models.tables() == {"model", made(now)}
+
+
+def test_a_model_can_be_proven(make_models: MakeModels) -> None:
+    models = make_models(unique_key=["id", "part"])
+    models.write("part_of_it", "select 1 as part, map('a', 1) as more", materialized="ephemeral")
+    models.write("upstream", NUMBERS.format("'a'", 4), materialized="view")
+    sql = (
+        "{% set parts = ref('part_of_it') %}with upstream as (select * from {{ ref('upstream') }})\n"
+        "select id, part, value, more, cast(null as double) as nothing from upstream cross join {{ parts }}"
+    )
+    models.write("model", sql)
+    told = {"version": 2, "models": [{"name": "model", "data_tests": ["equals_its_select"]}]}
+    models.project.write_models(str(told).replace("'", '"'), "_models.yml")
+    models.run()
+    table = models.relation("model")
+
+    def proven() -> tuple[str, list[str]]:
+        (outcome,) = models.dbt("test").values()
+        return f"{outcome.status}: {outcome.message}", models.told("model")
+
+    assert proven() == ("pass: None", [])
+    models.do(f"update {table} set value = 'edited' where id = 2")
+    models.do(f"delete from {table} where id = 3")
+    models.do(f"insert into {table} (id, part, value, more) values (9, 1, 'a', map('a', 1))")
+    message, told_of = proven()
+    assert message.startswith("fail: Got 3 results")
+    assert told_of == [
+        "id = 2, part = 1: got another row in the table, expected the row of its select",
+        "id = 3, part = 1: got 0 rows in the table, expected 1 rows of its select",
+        "id = 9, part = 1: got 1 rows in the table, expected 0 rows of its select",
+    ]
+    assert models.dbt("run", "--select", "model")["model"].status == "success"
+    assert proven() == ("pass: None", [])
+
+
+def test_a_proof_waits_for_a_run_where_a_source_has_changed(make_shop: increments.MakeShop) -> None:
+    shop = make_shop()
+    models = shop.models
+    told = {"version": 2, "models": [{"name": "fct_orders", "data_tests": ["equals_its_select"]}]}
+    models.project.write_models(str(told).replace("'", '"'), "_models.yml")
+    shop.change(("orders", "u", {"id": 1, "customer": 4, "amount": 100, "at": 99}))
+    (outcome,) = models.dbt("test").values()
+    assert outcome.status == "pass"
+    assert "1 keys differ from its select, and something upstream has changed since it was built" in "".join(
+        (models.project.root / "target" / "dbt.log").read_text(encoding="utf-8")
+    )
+    shop.run()
+    (outcome,) = models.dbt("test").values()
+    assert outcome.status == "pass"
+    # An entry that is too narrow: the mart is wrong, and nothing has changed since.
+    narrow = [{"source": "shop.customers", "by": {"id": "id"}}, *increments.REACH_ORDERS[:1]]
+    models.write("fct_orders", increments.ORDERS, materialized="incremental", meta={"affected_by": narrow})
+    models.run("fct_orders")
+    shop.change(("customers", "u", {"id": 2, "name": "other", "region": 1}))
+    models.run("fct_orders")
+    (outcome,) = models.dbt("test").values()
+    assert outcome.status == "fail"
