@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -79,3 +82,159 @@ def test_a_deleted_row_can_be_a_version_of_its_own(spark: SparkSession, make_pro
     ]
     # It comes back.
     assert taken(models, "(1, 'a', '2026-01-01'), (2, 'b', '2026-01-03')")[-1] == (2, "b", True)
+
+
+Key = tuple[str, int]
+Rows = dict[Key, tuple[str, str]]
+COMPOSITE = ("region", "id")
+# Texts and times of rows by their key. A bar in a key is no separator: with the one below it makes the same text.
+ROUNDS: tuple[Rows, ...] = (
+    {("a", 1): ("first", "2026-01-01"), ("a", 2): ("first", "2026-01-01"), ("b", 1): ("first", "2026-01-01")},
+    {("a", 1): ("second", "2026-01-02"), ("b", 1): ("first", "2026-01-01"), ("b", 2): ("first", "2026-01-02")},
+    {("a", 1): ("third", "2026-01-03"), ("b", 2): ("second", "2026-01-03"), ("c", 1): ("first", "2026-01-03")},
+    {("a", 1): ("third", "2026-01-03"), ("a", 2): ("again", "2026-01-04"), ("c", 1): ("second", "2026-01-04")},
+    {("a", 1): ("third", "2026-01-03"), ("a", 2): ("again", "2026-01-04"), ("b", 2): ("again", "2026-01-05")},
+)
+
+
+@dataclass
+class History:
+    """What a snapshot should hold: the texts of each key in order, which was a deletion, and whether the last holds."""
+
+    hard_deletes: str
+    versions: dict[Key, list[tuple[str, bool]]] = field(default_factory=dict)
+    current: dict[Key, bool] = field(default_factory=dict)
+
+    def see(self, rows: Rows) -> None:
+        """Takes what a run finds."""
+        for key, (text, _) in rows.items():
+            own = self.versions.setdefault(key, [])
+            if not self.current.get(key) or own[-1] != (text, False):
+                own.append((text, False))
+                self.current[key] = True
+        for key in self.versions.keys() - rows.keys():
+            if self.hard_deletes == "invalidate":
+                self.current[key] = False
+            elif self.hard_deletes == "new_record" and not self.versions[key][-1][1]:
+                self.versions[key].append((self.versions[key][-1][0], True))
+
+    def flat(self) -> list[tuple[str, int, str, bool, bool]]:
+        """Region, id, text, whether a deletion, whether it holds."""
+        return sorted(
+            (*key, text, is_deletion, number == len(own) and self.current[key])
+            for key, own in self.versions.items()
+            for number, (text, is_deletion) in enumerate(own, start=1)
+        )
+
+
+def composite(models: Models, strategy: str, **config: Any) -> None:
+    """Writes a snapshot whose key has two columns."""
+    snapshot(models, **{**STRATEGIES[strategy], "unique_key": list(COMPOSITE), **config})
+
+
+def give(models: Models, rows: Sequence[tuple[str | None, int | None, str, str]]) -> None:
+    """Makes these the rows that a snapshot is taken of."""
+    values = ", ".join(
+        f"({repr(region) if region else 'null'}, {number or 'null'}, {text!r}, timestamp({at!r}))"
+        for region, number, text, at in rows
+    )
+    models.write("rows", f"select * from values {values} as rows (region, id, value, at)", materialized="view")
+    models.run("rows")
+
+
+def held(models: Models) -> list[tuple[str, int, str, bool, bool]]:
+    """The versions of a snapshot, as `History.flat` has them."""
+    return sorted(
+        (row["region"], row["id"], row["value"], row.get("dbt_is_deleted") == "True", row["dbt_valid_to"] is None)
+        for row in models.rows("versions")
+    )
+
+
+@pytest.mark.parametrize("hard_deletes", ["ignore", "invalidate", "new_record"])
+@pytest.mark.parametrize("strategy", list(STRATEGIES))
+def test_a_key_of_several_columns_has_its_versions_run_after_run(
+    strategy: str, hard_deletes: str, spark: SparkSession, make_project: MakeProject
+) -> None:
+    models, history = Models.of(spark, make_project()), History(hard_deletes)
+    composite(models, strategy, hard_deletes=hard_deletes)
+    for rows in ROUNDS:
+        give(models, [(*key, *values) for key, values in rows.items()])
+        outcome = models.dbt("snapshot")["versions"]
+        assert outcome.status == "success", outcome.message
+        history.see(rows)
+        assert held(models) == history.flat()
+        for each in models.rows("versions"):
+            assert not [name for name in each if name.startswith("dbt_unique_key")]
+    commits = models.commits("versions")
+    assert models.dbt("snapshot")["versions"].status == "success"
+    assert (held(models), models.commits("versions")) == (history.flat(), commits)
+    if strategy == "check" and hard_deletes == "new_record":
+        # Each version but the last ends when the next one begins.
+        times = models.rows("versions", *COMPOSITE, "dbt_valid_from", "dbt_valid_to")
+        for before, after in pairwise(times):
+            is_one_key = [before[name] for name in COMPOSITE] == [after[name] for name in COMPOSITE]
+            assert before["dbt_valid_to"] == (after["dbt_valid_from"] if is_one_key else None)
+
+
+def test_a_snapshot_that_was_given_the_joined_columns_is_mended(spark: SparkSession, make_project: MakeProject) -> None:
+    models, history = Models.of(spark, make_project()), History("ignore")
+    composite(models, "check")
+    for number, rows in enumerate(ROUNDS[:3]):
+        give(models, [(*key, *values) for key, values in rows.items()])
+        assert models.dbt("snapshot")["versions"].status == "success"
+        history.see(rows)
+        if number == 0:
+            joined = "dbt_unique_key_1 string, dbt_unique_key_2 int"
+            models.do(f"alter table {models.relation('versions')} add columns ({joined})")
+        assert held(models) == history.flat()
+        assert "dbt_unique_key_1" not in models.rows("versions")[0] or number == 0
+
+
+def test_keys_that_differ_only_by_where_a_bar_is_are_two(spark: SparkSession, make_project: MakeProject) -> None:
+    models = Models.of(spark, make_project())
+    snapshot(models, strategy="check", check_cols=["value"], unique_key=["region", "value"])
+    give(models, [("a", 1, "a", "2026-01-01")])
+    assert models.dbt("snapshot")["versions"].status == "success"
+    give(models, [("a", 1, "a", "2026-01-01"), ("a|b", 2, "c", "2026-01-01"), ("a", 3, "b|c", "2026-01-01")])
+    assert models.dbt("snapshot")["versions"].status == "success"
+    assert [row[0] for row in held(models)] == ["a", "a", "a|b"]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_key_that_is_null_or_comes_twice_is_refused_and_nothing_is_written(
+    is_first: bool, spark: SparkSession, make_project: MakeProject
+) -> None:
+    models = Models.of(spark, make_project())
+    composite(models, "check", hard_deletes="invalidate")
+    good = ("a", 1, "first", "2026-01-01")
+    if not is_first:
+        give(models, [good])
+        assert models.dbt("snapshot")["versions"].status == "success"
+        before = (held(models), models.commits("versions"))
+    twice, thrice = [("b", 1, text, "2026-01-02") for text in "xy"], [("b", 2, "z", "2026-01-02")] * 3
+    give(models, [("a", 1, "second", "2026-01-02"), *twice, *thrice, ("c", None, "x", "2026-01-02")])
+    outcome = models.dbt("snapshot")["versions"]
+    assert outcome.status == "error"
+    assert "got 1 rows with a null in unique_key (region, id)" in outcome.message
+    assert "and 2 keys with more than one row, expected one row for each key" in outcome.message
+    if is_first:
+        assert "versions" not in models.tables()
+    else:
+        assert (held(models), models.commits("versions")) == before
+
+
+def test_an_empty_run_leaves_a_snapshot_as_it_is(spark: SparkSession, make_project: MakeProject) -> None:
+    models = Models.of(spark, make_project())
+    composite(models, "check", hard_deletes="invalidate")
+    give(models, [(*key, *values) for key, values in ROUNDS[0].items()])
+    assert models.dbt("snapshot")["versions"].status == "success"
+    before = (models.rows("versions"), models.commits("versions"))
+    for words in (("snapshot", "--empty"), ("build", "--empty"), ("build", "--empty", "--full-refresh")):
+        assert models.dbt(*words, "--select", "versions")["versions"].status == "success"
+        assert (models.rows("versions"), models.commits("versions")) == before
+        assert models.told("versions") == ["it stays as it is: --empty reads no more of the upstreams than it has to"]
+    # Its select is looked at all the same.
+    text = (models.project.root / "snapshots" / "versions.sql").read_text(encoding="utf-8")
+    models.write("versions", text.replace("select *", "select missing"), below="snapshots")
+    outcome = models.dbt("snapshot", "--empty")["versions"]
+    assert (outcome.status, "missing" in outcome.message) == ("error", True)
