@@ -2,7 +2,8 @@
 
 The package (https://github.com/dbt-labs/dbt-project-evaluator) says what its rules mean, and what they are good for. It
 finds violations by models of its own, in a warehouse; these read the manifest, and nothing else. Thresholds are the
-package's defaults. `incremental_parts` is this project's own.
+package's defaults. `incremental_parts` is this project's own, and what is asked of a model with a `unique_key`
+(`missing_primary_key_tests`).
 
 What violates a rule and is meant to stands in `dev/rules.baseline.yml`, with the reason. The file may only shrink: an
 entry that nothing violates any more is an error as well.
@@ -52,12 +53,19 @@ class Graph:
         return dict(self.manifest["sources"])
 
     @cached_property
-    def tests(self) -> dict[str, set[str]]:
-        """The kinds of generic tests that each node has."""
-        found: dict[str, set[str]] = {}
+    def tests(self) -> dict[str, set[tuple[str, frozenset[str]]]]:
+        """The generic tests that each node has of all its rows: the kind, and the columns that it looks at."""
+        found: dict[str, set[tuple[str, frozenset[str]]]] = {}
         for node in self.manifest["nodes"].values():
-            if node["resource_type"] == "test" and (metadata := node.get("test_metadata")):
-                found.setdefault(node["attached_node"] or "", set()).add(metadata["name"])
+            metadata = node.get("test_metadata")
+            if node["resource_type"] == "test" and metadata and not node.get("config", {}).get("where"):
+                told = metadata.get("kwargs", {})
+                names = [
+                    told.get("column_name") or node.get("column_name"),
+                    *(told.get("combination_of_columns") or ()),
+                ]
+                columns = frozenset(str(name).strip("`").lower() for name in names if name)
+                found.setdefault(node["attached_node"] or "", set()).add((metadata["name"], columns))
         return found
 
     def parents(self, key: str) -> list[str]:
@@ -228,10 +236,26 @@ def unused_sources(graph: Graph) -> Found:
 
 @rule
 def missing_primary_key_tests(graph: Graph) -> Found:
-    """A model without a key that is tested."""
-    for key in graph.models:
-        if not graph.tests.get(key, set()) >= MEANS_OF_KEY:
-            yield graph.name(key), f"has no tests {', '.join(sorted(MEANS_OF_KEY - graph.tests.get(key, set())))}"
+    """A model whose `unique_key` is not tested, or that has none and no other tested key: unique, and never null."""
+    for key, node in graph.models.items():
+        tests, columns = graph.tests.get(key, set()), _unique_key(node)
+        if columns:
+            wanted: list[tuple[str, tuple[str, ...]]] = [("not_null", (column,)) for column in columns]
+            # Of one column, a combination of it alone will do.
+            if ("unique_combination_of_columns", frozenset(columns)) not in tests:
+                wanted.append(("unique" if len(columns) == 1 else "unique_combination_of_columns", columns))
+            lacking = [f"{kind} of {', '.join(of)}" for kind, of in wanted if (kind, frozenset(of)) not in tests]
+            if lacking:
+                yield graph.name(key), f"has unique_key {', '.join(columns)}, and no tests {'; '.join(lacking)}"
+        elif lacking := sorted(MEANS_OF_KEY - {kind for kind, _ in tests}):
+            yield graph.name(key), f"has no tests {', '.join(lacking)}"
+
+
+def _unique_key(node: Node) -> tuple[str, ...]:
+    """The columns of a model's `unique_key` in lower case, written as one text or as a list."""
+    declared = node["config"].get("unique_key") or ()
+    names = declared.split(",") if isinstance(declared, str) else declared
+    return tuple(name.strip().lower() for name in names)
 
 
 @rule
@@ -353,7 +377,8 @@ def exposure_parents_materializations(graph: Graph) -> Found:
     """A consumer that reads a source, or a view."""
     for key, exposure in graph.manifest["exposures"].items():
         for parent in exposure["depends_on"]["nodes"]:
-            if parent in graph.sources or graph.models[parent]["config"]["materialized"] in ("view", "ephemeral"):
+            model = graph.models.get(parent)
+            if parent in graph.sources or (model and model["config"]["materialized"] in ("view", "ephemeral")):
                 yield graph.name(key), f"reads {graph.name(parent)}, which is no table of a model"
 
 

@@ -40,34 +40,45 @@ class Project:
 
     def model(
         self, name: str, reads: list[str], folder: str, *, materialized: str = "table", access: str = "protected",
-        sql: str = "select 1", tests: tuple[str, ...] = ("unique", "not_null"),
+        sql: str = "select 1", tests: tuple[str, ...] = ("unique", "not_null"), unique_key: Any = None,
     ) -> str:  # fmt: skip
-        """Adds a model."""
+        """Adds a model. Its tests are of the column id, or as they say: `unique of b`, `... of a, b`, `... where`."""
         key = f"model.shop.{name}"
         self.nodes[key] = {
             "resource_type": "model", "name": name, "original_file_path": f"{folder}/{name}.sql", "raw_code": sql,
             "description": "Orders.", "columns": {"id": {"description": "Key."}}, "access": access,
-            "config": {"materialized": materialized, "contract": {"enforced": access == "public"}},
+            "config": {
+                "materialized": materialized, "contract": {"enforced": access == "public"}, "unique_key": unique_key,
+            },
         }  # fmt: skip
         self.reads[key] = reads
         for test in tests:
+            kind, _, told = test.removesuffix(" where").partition(" of ")
+            columns = told.split(", ") if told else ["id"]
+            of: Any = {"column_name": columns[0]} if len(columns) == 1 else {"combination_of_columns": columns}
             self.nodes[f"test.shop.{test}_{name}"] = {
-                "resource_type": "test", "name": f"{name}_{test}", "test_metadata": {"name": test},
-                "attached_node": key, "original_file_path": f"{folder}/_models.yml",
+                "resource_type": "test", "name": f"{name}_{test}", "attached_node": key,
+                "test_metadata": {"name": kind, "kwargs": of},
+                "config": {"where": "id > 1" if test.endswith(" where") else None},
+                "original_file_path": f"{folder}/_models.yml",
             }  # fmt: skip
         return key
 
-    def found(self) -> dict[str, set[str]]:
-        """The rules that are violated, and by what."""
+    def manifest(self) -> Manifest:
+        """All of it, as dbt writes it."""
         children: dict[str, list[str]] = {}
         for child, parents in self.reads.items():
             for parent in parents:
                 children.setdefault(parent, []).append(child)
-        manifest = {
+        return {
             "nodes": self.nodes, "sources": self.sources, "exposures": self.exposures, "macros": self.macros,
+            "parent_map": self.reads, "child_map": children,
         }  # fmt: skip
+
+    def found(self) -> dict[str, set[str]]:
+        """The rules that are violated, and by what."""
         found: dict[str, set[str]] = {}
-        for rule, subject in violations({**manifest, "parent_map": self.reads, "child_map": children}):
+        for rule, subject in violations(self.manifest()):
             found.setdefault(rule, set()).add(subject)
         return found
 
@@ -183,3 +194,46 @@ def test_the_baseline_may_only_shrink() -> None:
     assert unexpected(found, {}) == ["root_models: fct_a reads no source and no model"]
     (told,) = unexpected({}, {"root_models": {"fct_a": "a calendar"}})
     assert told == "root_models: fct_a is well now: take it out of rules.baseline.yml"
+
+
+@pytest.mark.parametrize(
+    ("unique_key", "tests", "told"),
+    [
+        ("id", ("unique", "not_null"), None),
+        ("ID", ("unique", "not_null"), None),
+        (["id"], ("unique", "not_null"), None),
+        (["id"], ("unique_combination_of_columns of id", "not_null"), None),
+        (
+            "id",
+            ("unique of other", "not_null of other"),
+            "has unique_key id, and no tests not_null of id; unique of id",
+        ),
+        ("id", ("unique", "not_null of other"), "has unique_key id, and no tests not_null of id"),
+        ("id", ("unique where", "not_null"), "has unique_key id, and no tests unique of id"),
+        (["a", "b"], ("unique_combination_of_columns of b, a", "not_null of a", "not_null of b"), None),
+        ("a, b", ("unique_combination_of_columns of a, b", "not_null of a", "not_null of b"), None),
+        (
+            ["a", "b"],
+            ("unique of a", "unique of b", "not_null of a", "not_null of b"),
+            "has unique_key a, b, and no tests unique_combination_of_columns of a, b",
+        ),
+        (
+            ["a", "b"],
+            ("unique_combination_of_columns of a, b, c", "not_null of a"),
+            "has unique_key a, b, and no tests not_null of b; unique_combination_of_columns of a, b",
+        ),
+        (None, ("unique of a", "not_null of b"), None),
+        (None, ("unique of a",), "has no tests not_null"),
+    ],
+)
+def test_a_model_s_own_key_is_tested(unique_key: Any, tests: tuple[str, ...], told: str | None) -> None:
+    project = Project()
+    project.model("fct_more", [STAGING], "models/marts/x", tests=tests, unique_key=unique_key)
+    found = violations(project.manifest())
+    assert found.get(("missing_primary_key_tests", "fct_more")) == told
+
+
+def test_a_consumer_may_read_a_snapshot() -> None:
+    project = Project()
+    project.exposures[EXPOSURE]["depends_on"]["nodes"].append("snapshot.shop.prices")
+    assert project.found() == {}
