@@ -54,9 +54,9 @@ class Pipeline:
         found = self.spark.sql(f"call show_commits(table => '{relation}', limit => 1000)").collect()
         return sorted(str(row["state_transition_time"]) for row in found)
 
-    def oracle(self, phase: str, table: str) -> DataFrame:
+    def oracle(self, phase: str, table: str, schema: str = "ecomm") -> DataFrame:
         """A table of the database as it was after a phase."""
-        return self.spark.read.parquet(str(self.home / f"oracle/{phase}/ecomm.{table}.parquet"))
+        return self.spark.read.parquet(str(self.home / f"oracle/{phase}/{schema}.{table}.parquet"))
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +98,37 @@ def test_every_sale_of_the_mart_is_as_the_database_has_it(pipeline: Pipeline) ->
     # The worked example: sale 200 of the article.
     example = built.where("sale_id = 200").select("quantity_sold", "price_paid", "commission").collect()
     assert [tuple(map(str, row)) for row in example] == [("3", "600.00", "90.00")]
+
+
+def test_days_of_sales_are_those_of_the_database(pipeline: Pipeline) -> None:
+    columns = ["sale_date", "sale_count", "quantity_sold", "revenue", "commission"]
+    built = pipeline.spark.table("lakehouse_sales.fct_daily_sales").groupBy("sale_date")
+    ours = built.agg(*(F.sum(column).cast("decimal(20, 2)").alias(column) for column in columns[1:]))
+    sale = pipeline.oracle("changes", "sale").groupBy(F.to_date("saletime").alias("sale_date"))
+    sums = [F.count("*"), *(F.sum(column) for column in ("qtysold", "pricepaid", "commission"))]
+    theirs = sale.agg(
+        *(each.cast("decimal(20, 2)").alias(column) for each, column in zip(sums, columns[1:], strict=True))
+    )
+    assert ours.count() > 300
+    assert ours.exceptAll(theirs).count() == theirs.exceptAll(ours).count() == 0
+    # One batch, which the first build made and the second replaced.
+    assert len(pipeline.commits("lakehouse_sales.fct_daily_sales")) == 2
+
+
+def test_the_snapshot_has_each_event_as_both_builds_saw_it(pipeline: Pipeline) -> None:
+    versions = pipeline.spark.table("lakehouse_snapshots.snap_tickit__events")
+    columns = ["event_id", "venue_id", "category_id", "event_name", "starts_at"]
+
+    def events(phase: str) -> set[tuple[Any, ...]]:
+        event = pipeline.oracle(phase, "event", "ems")
+        return {tuple(row) for row in event.select("eventid", "venueid", "catid", "eventname", "starttime").collect()}
+
+    def held(condition: str) -> set[tuple[Any, ...]]:
+        return {tuple(row) for row in versions.where(condition).select(columns).collect()}
+
+    before, after = events("snapshot"), events("changes")
+    assert held("dbt_valid_to is null") == after
+    assert held("dbt_valid_to is not null") == before - after != set()
 
 
 def test_every_kind_of_query_answers_as_the_table_was(pipeline: Pipeline) -> None:

@@ -92,8 +92,8 @@ def test_the_models_of_the_article_are_there(manifest: dict[str, Any]) -> None:
     assert {name.rsplit(".", 1)[-1] for name in exposure["depends_on"]["nodes"]} == {"fct_sales", "fct_listings"}
 
 
-def test_every_column_of_every_model_seed_and_source_is_described(manifest: dict[str, Any]) -> None:
-    nodes = [*own_nodes(manifest, "model", "seed"), *manifest["sources"].values()]
+def test_every_column_of_every_model_seed_snapshot_and_source_is_described(manifest: dict[str, Any]) -> None:
+    nodes = [*own_nodes(manifest, "model", "seed", "snapshot"), *manifest["sources"].values()]
     bare = [node["unique_id"] for node in nodes if not node["description"].strip()]
     bare += [
         f"{node['unique_id']}.{column['name']}"
@@ -110,11 +110,11 @@ def test_every_model_has_a_key_that_is_tested_unique_and_not_null(manifest: dict
     for test in own_nodes(manifest, "test"):
         if metadata := test.get("test_metadata"):
             tested.setdefault(test["attached_node"] or "", set()).add(metadata["name"])
-    missing = [
-        node["unique_id"]
-        for node in own_nodes(manifest, "model", "seed")
-        if not {"unique", "not_null"} <= tested.get(node["unique_id"], set())
-    ]
+    missing = []
+    for node in own_nodes(manifest, "model", "seed", "snapshot"):
+        kinds = tested.get(node["unique_id"], set())
+        if "not_null" not in kinds or not kinds & {"unique", "unique_combination_of_columns"}:
+            missing.append(node["unique_id"])
     assert not missing
 
 
@@ -145,7 +145,7 @@ def test_marts_have_contracts_groups_and_hudi_tables_of_their_key(manifest: dict
         assert config["unique_key"], node["name"]
         assert config["group"], node["name"]
     facts = {node["name"]: node["config"]["materialized"] for node in marts if node["name"].startswith("fct_")}
-    assert facts == {"fct_sales": "incremental", "fct_listings": "incremental"}
+    assert facts == dict.fromkeys(("fct_sales", "fct_listings", "fct_daily_sales"), "incremental")
     owners = {group["name"]: group["owner"] for group in manifest["groups"].values()}
     assert all(owner["name"] and owner["email"].endswith("example.com") for owner in owners.values())
 

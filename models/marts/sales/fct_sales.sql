@@ -2,6 +2,7 @@
     config(
         materialized='incremental',
         unique_key='sale_id',
+        event_time='sold_at',
         options={'type': 'cow', 'hoodie.index.type': 'BUCKET', 'hoodie.bucket.index.num.buckets': '4'},
         meta={'affected_by': [
             {'source': 'tickit.sale', 'by': {'sale_id': 'salesid'}},
