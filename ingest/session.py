@@ -92,7 +92,8 @@ def lasting(project: Project) -> Mapping[str, str]:
     """What a session that lasts is opened with: the JVM's full compiler, which a short one of the profile does without.
 
     It costs a minute of processor time at first; then a change of a quiet source takes 1.9 s to a query, not 2.6
-    (docs/performance.md). Each of its connections has a folder for what Hive downloads, which goes with it.
+    (docs/performance.md). Each of its connections has a folder for what Hive downloads, which goes with it, and
+    all of them one that Hive looks into at their end.
     """
     name = "spark.driver.extraJavaOptions"
     given = project.target.get("server_side_parameters") or {}
@@ -100,12 +101,17 @@ def lasting(project: Project) -> Mapping[str, str]:
     if folder := given.get(_RESOURCES):
         own = (project.root / str(folder) / str(os.getpid())).resolve()
         atexit.register(shutil.rmtree, own, ignore_errors=True)
-        settings |= {_RESOURCES: f"{own}/${{hive.session.id}}"}
+        scratch = own / "scratch"
+        scratch.mkdir(parents=True, exist_ok=True)
+        settings |= {_RESOURCES: f"{own}/${{hive.session.id}}", _SCRATCH: str(scratch)}
     return settings
 
 
 # Two connections that make one folder at the same moment refuse each other.
 _RESOURCES = "spark.hadoop.hive.downloaded.resources.dir"
+# Where a connection that ends looks for what Hive's scripts have left. Nothing makes Hive's default, a folder by the
+# user's name in the one for temporary files: each end was logged as an error.
+_SCRATCH = "spark.hadoop.hive.exec.local.scratchdir"
 
 
 # The classes by whose short names PySpark calls Java.

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from conftest import REPOSITORY, Row
 from continuously import wait_until
@@ -99,11 +99,14 @@ class Lake:
         )
 
     @contextmanager
-    def running(self, *arguments: str, until_landed: Iterable[str] = ()) -> Iterator[subprocess.Popen[str]]:
-        """A command that lands continuously with --json; the block runs once these tables have landed, or any news."""
+    def running(
+        self, *arguments: str, until_landed: Iterable[str] = (), log: IO[str] | None = None
+    ) -> Iterator[subprocess.Popen[str]]:
+        """A command that lands continuously with --json; the block runs once these tables have landed, or any news.
+        What it says beside that goes to the log, where there is one."""
         command = [sys.executable, "-m", "ingest", *arguments, "--json"]
         with subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY, env=self._variables
+            command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=REPOSITORY, env=self._variables
         ) as process:
             assert process.stdout is not None
             self._news, self._batches = queue.Queue(), {}

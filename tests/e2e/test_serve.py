@@ -33,6 +33,7 @@ class Served:
     home: Path
     port: int
     process: subprocess.Popen[str]
+    log: Path
 
     def connect(self) -> Any:
         """A client's connection, which is a session of Spark's."""
@@ -53,8 +54,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     first = lake.run("generate", "tickit", "--out", str(home), *SCALE, "--phase", "snapshot")
     assert first.returncode == 0, first.stderr
     tables = ("sale", "listing", "event", "user", "venue", "category", "date")
-    with lake.running("serve", "--ingest", "tickit", until_landed=tables) as process:
-        yield Served(lake, home, port, process)
+    log = room / "serve.log"
+    with (
+        log.open("w", encoding="utf-8") as written,
+        lake.running("serve", "--ingest", "tickit", until_landed=tables, log=written) as process,
+    ):
+        yield Served(lake, home, port, process, log)
 
 
 def test_dbt_and_clients_see_each_commit_while_they_are_at_work(served: Served) -> None:
@@ -97,6 +102,14 @@ def test_beeline_connects(served: Served) -> None:
     with served.connect() as connection:
         ((dates,),) = asked(connection, "select count(*) from silver_tickit.`date`")
     assert (done.returncode, done.stdout.split()[-1]) == (0, str(dates)), done.stderr
+
+
+def test_a_client_that_comes_and_goes_is_no_error(served: Served) -> None:
+    before = served.log.read_text(encoding="utf-8")
+    with served.connect() as connection:
+        assert asked(connection, "select 1") == [(1,)]
+    # The answer to its end comes after what is done at its end.
+    assert "ERROR" not in served.log.read_text(encoding="utf-8").removeprefix(before)
 
 
 def test_only_this_machine_can_connect(served: Served) -> None:
