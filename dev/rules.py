@@ -2,8 +2,8 @@
 
 The package (https://github.com/dbt-labs/dbt-project-evaluator) says what its rules mean, and what they are good for. It
 finds violations by models of its own, in a warehouse; these read the manifest, and nothing else. Thresholds are the
-package's defaults. `incremental_parts` is this project's own, and what is asked of a model with a `unique_key`
-(`missing_primary_key_tests`).
+package's defaults. `incremental_parts` and `undocumented_macros` are this project's own, and what is asked of a model
+with a `unique_key` (`missing_primary_key_tests`).
 
 What violates a rule and is meant to stands in `dev/rules.baseline.yml`, with the reason. The file may only shrink: an
 entry that nothing violates any more is an error as well.
@@ -297,6 +297,18 @@ def undocumented_sources(graph: Graph) -> Found:
         {node["source_name"] for node in graph.sources.values() if not node["source_description"].strip()}
     ):
         yield name, "has no description"
+
+
+@rule
+def undocumented_macros(graph: Graph) -> Found:
+    """A macro of the project that the docs site shows without a description; or a private one that it shows."""
+    project = graph.manifest.get("metadata", {}).get("project_name")
+    for macro in graph.manifest.get("macros", {}).values():
+        if macro.get("package_name") == project and macro["docs"]["show"]:
+            if macro["name"].startswith("_"):
+                yield str(macro["name"]), "is private, and not hidden: docs: {show: false}"
+            elif not macro["description"].strip():
+                yield str(macro["name"]), "has no description, and is not hidden: docs: {show: false}"
 
 
 def _undocumented(graph: Graph, nodes: Mapping[str, Node]) -> Found:

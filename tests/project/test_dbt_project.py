@@ -183,3 +183,35 @@ def test_no_lock_says_where_a_package_came_from() -> None:
     for file in (*(REPOSITORY / name for name in names), *(REPOSITORY / "dev" / "chain" / "locks").iterdir()):
         assert "://" not in file.read_text(encoding="utf-8"), file
     assert "--hash=sha256:" in (REPOSITORY / "requirements.lock").read_text(encoding="utf-8")
+
+
+def test_what_a_column_is_called_in_a_database_is_no_description(manifest: dict[str, Any]) -> None:
+    nodes = [*own_nodes(manifest, "model", "seed", "snapshot"), *manifest["sources"].values()]
+    columns = [(node["name"], column) for node in nodes for column in node["columns"].values()]
+    told = [
+        (name, column["name"]) for name, column in columns if re.match(r"(primary )?key\b", column["description"], re.I)
+    ]
+    assert not told
+
+
+def test_the_docs_site_opens_with_a_page_of_ours_whose_links_lead_somewhere(manifest: dict[str, Any]) -> None:
+    page = manifest["docs"]["doc.lakehouse.__overview__"]["block_contents"]
+    linked = re.findall(r"\(#!/(\w+)/([\w.]+)\)", page)
+    assert len(linked) > 5
+    known = manifest["nodes"].keys() | manifest["sources"].keys()
+    assert not [node for kind, node in linked if node not in known or not node.startswith(f"{kind}.")]
+    # Blocks of docs, and no other text of docs/.
+    assert {doc["path"] for doc in manifest["docs"].values() if doc["package_name"] == "lakehouse"} == {
+        "staging/tickit/_tickit__docs.md", "overview.md",
+    }  # fmt: skip
+
+
+def test_each_layer_has_a_colour_of_its_own_in_the_graph(manifest: dict[str, Any]) -> None:
+    colours: dict[str, set[str | None]] = {}
+    for node in own_nodes(manifest, "model", "seed", "snapshot"):
+        layer = node["fqn"][1] if node["resource_type"] == "model" else node["resource_type"]
+        colours.setdefault(layer, set()).add(node["docs"]["node_color"])
+    assert colours.keys() == {"staging", "intermediate", "marts", "seed", "snapshot"}
+    (distinct,) = {len(each) for each in colours.values()}
+    assert distinct == 1
+    assert len(set.union(*colours.values()) - {None}) == len(colours)

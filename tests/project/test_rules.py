@@ -72,7 +72,7 @@ class Project:
                 children.setdefault(parent, []).append(child)
         return {
             "nodes": self.nodes, "sources": self.sources, "exposures": self.exposures, "macros": self.macros,
-            "parent_map": self.reads, "child_map": children,
+            "metadata": {"project_name": "shop"}, "parent_map": self.reads, "child_map": children,
         }  # fmt: skip
 
     def found(self) -> dict[str, set[str]]:
@@ -125,6 +125,18 @@ def by_a_macro(project: Project) -> None:
     project.macros = {f"macro.shop.{name}": {"depends_on": {"macros": called}} for name, called in calls.items()}
 
 
+def undocumented_macros(project: Project) -> None:
+    """Two that violate the rule, one that is hidden, one that is described, one of a package."""
+    for name, description, shown, package in (
+        ("newer", " ", True, "shop"), ("_part", "A part.", True, "shop"), ("_hidden", "", False, "shop"),
+        ("older", "Old.", True, "shop"), ("theirs", "", True, "dbt"),
+    ):  # fmt: skip
+        project.macros[f"macro.{package}.{name}"] = {
+            "name": name, "package_name": package, "description": description, "docs": {"show": shown},
+            "depends_on": {"macros": []},
+        }  # fmt: skip
+
+
 CHANGES: dict[str, tuple[Callable[[Project], object], set[str]]] = {
     "direct_join_to_source": (lambda p: p.reads[MART].append(SOURCE), {"fct_orders"}),
     "duplicate_sources": (declared_twice, {"silver.orders"}),
@@ -161,6 +173,7 @@ CHANGES: dict[str, tuple[Callable[[Project], object], set[str]]] = {
     "exposure_parents_materializations": (
         lambda p: p.exposures[EXPOSURE]["depends_on"]["nodes"].append(SOURCE), {"dashboard"},
     ),
+    "undocumented_macros": (undocumented_macros, {"newer", "_part"}),
     "incremental_parts": (by_a_macro, {"fct_orders"}),
     "public_models_without_contract": (
         lambda p: p.nodes[MART]["config"]["contract"].update(enforced=False), {"fct_orders"},
