@@ -18,7 +18,7 @@
         {%- do kept.append(name) -%}
     {%- endfor -%}
     {%- if kept | length < names | length -%}
-        {%- do log(existing ~ ': it is built anew without the columns dbt_unique_key_*, which an earlier version of dbt-spark has left', info=true) -%}
+        {%- do log(existing ~ ': it is built anew without the columns dbt_unique_key_*, which a run of dbt-spark alone has left', info=true) -%}
         {%- set whole = api.Relation.create(identifier=existing.schema ~ '__' ~ existing.identifier ~ '__whole', type='view') -%}
         {%- set whole = whole.include(database=false, schema=false) -%}
         {%- do run_query('create or replace temporary view ' ~ whole ~ ' as select ' ~ hudi_quoted(kept) ~ ' from ' ~ existing) -%}
