@@ -15,7 +15,7 @@ from macros import test_increments as increments
 
 pytestmark = pytest.mark.spark
 make_shop = increments.make_shop
-PARQUET = {"materialized": "table", "file_format": "parquet", "options": {}}
+PARQUET: dict[str, Any] = {"materialized": "table", "file_format": "parquet", "options": {}}
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_a_group_whose_key_becomes_null_is_not_left_out(make_shop: increments.Ma
 def test_a_mended_entry_mends_the_mart(make_shop: increments.MakeShop) -> None:
     shop = make_shop()
     models = shop.models
-    forgotten = increments.REACH_ORDERS[:1] + [{"source": "shop.customers", "by": {"id": "id"}}]
+    forgotten = [*increments.REACH_ORDERS[:1], {"source": "shop.customers", "by": {"id": "id"}}]
     models.write("fct_orders", increments.ORDERS, materialized="incremental", meta={"affected_by": forgotten})
     models.run("fct_orders")
     shop.change(("customers", "u", {"id": 2, "name": "other", "region": 1}))

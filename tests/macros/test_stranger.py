@@ -1,7 +1,7 @@
-"""A project of the kind that somebody brings along, played at random: after each command every table is what it should be.
+"""A project of the kind that people bring along, played at random: after each command every table is as it should be.
 
-A model that keeps the law equals its own select; one that selects a part holds what dbt's users expect of it; a command that reads
-no rows, or some, and a model that was not chosen, leave all rows as they were.
+A model that keeps the law equals its own select; one that selects a part holds what dbt's users expect of it; a command
+that reads no rows, or some, and a model that was not chosen, leave all rows as they were.
 """
 
 from __future__ import annotations
@@ -25,38 +25,65 @@ TABLES = {
 }
 LIVE = "select * from {{{{ source('shop', '{}') }}}} where __deleted = 'false'"
 BY_ID = {"source": "shop.orders", "by": {"id": "id"}}
-# Models that keep the law: their select, with a number that a step changes, their key, and the entries that are right for them.
+# Models that keep the law: their select, with a number that a step changes, their key, and the right entries.
 LAWFUL: dict[str, tuple[str, Any, list[dict[str, Any]]]] = {
     "windowed": (
-        "select id, customer, amount + {0} as amount, sum(amount) over (partition by customer order by id) as so_far "
-        "from {{{{ ref('stg_orders') }}}}",
+        """
+        select id, customer, amount + {0} as amount, sum(amount) over (partition by customer order by id) as so_far
+        from {{{{ ref('stg_orders') }}}}
+        """,
         "id",
         [BY_ID, {"source": "shop.orders", "by": {"customer": "customer"}}],
     ),
+    # Of a customer that comes, neither key nor region are known: every change compares the whole table.
     "grouped": (
-        "select coalesce(orders.customer, 0) as customer, coalesce(customers.region, -1) as region, count(*) as orders, "
-        "sum(orders.amount) + {0} as amount from {{{{ ref('stg_orders') }}}} as orders "
-        "left join {{{{ ref('stg_customers') }}}} as customers on orders.customer = customers.id group by 1, 2",
+        """
+        select
+            coalesce(orders.customer, 0) as customer,
+            coalesce(customers.region, -1) as region,
+            count(*) as orders,
+            sum(orders.amount) + {0} as amount
+        from {{{{ ref('stg_orders') }}}} as orders
+        left join {{{{ ref('stg_customers') }}}} as customers on orders.customer = customers.id
+        group by coalesce(orders.customer, 0), coalesce(customers.region, -1)
+        """,
         ["customer", "region"],
-        [],  # of a customer that comes, neither key nor region are known: every change compares the whole table
+        [],
     ),
     "joined": (
-        "select orders.id, orders.amount * {0} as amount, orders.customer, customers.name, map(customers.name, {0}) as more "
-        "from {{{{ ref('stg_orders') }}}} as orders left join {{{{ ref('stg_customers') }}}} as customers "
-        "on orders.customer = customers.id",
+        """
+        select
+            orders.id, orders.amount * {0} as amount, orders.customer, customers.name,
+            map(coalesce(customers.name, 'none'), {0}) as more
+        from {{{{ ref('stg_orders') }}}} as orders
+        left join {{{{ ref('stg_customers') }}}} as customers on orders.customer = customers.id
+        """,
         "id",
         [BY_ID, {"source": "shop.customers", "by": {"customer": "id"}}],
     ),
     "marts_on_marts": (
-        "select windowed.id, windowed.so_far + {0} as so_far, grouped.orders, bands.band from {{{{ ref('windowed') }}}} as windowed "
-        "inner join (select customer, sum(orders) as orders from {{{{ ref('grouped') }}}} group by customer) as grouped "
-        "on windowed.customer = grouped.customer left join {{{{ ref('bands') }}}} as bands on windowed.amount % 3 = bands.id",
+        """
+        select windowed.id, windowed.so_far + {0} as so_far, grouped.orders, bands.band
+        from {{{{ ref('windowed') }}}} as windowed
+        inner join (select customer, sum(orders) as orders from {{{{ ref('grouped') }}}} group by customer) as grouped
+            on windowed.customer = grouped.customer
+        left join {{{{ ref('bands') }}}} as bands on windowed.amount % 3 = bands.id
+        """,
         "id",
         [],
     ),
     "by_name": ("select id, so_far + {0} as value from {schema}.windowed", "id", []),
-    "rebuilt": ("select customer as id, max(amount) + {0} as most from {{{{ ref('stg_orders') }}}} where customer is not null group by 1", "id", []),
-}  # fmt: skip
+    "rebuilt": (
+        """
+        select customer as id, max(amount) + {0} as most
+        from {{{{ ref('stg_orders') }}}}
+        where customer is not null
+        group by customer
+        """,
+        "id",
+        [],
+    ),
+}
 NEWER = " {% if is_incremental() %}where id > (select coalesce(max(id), 0) from {{ this }}){% endif %}"
 PARTS = {"asks": "merge", "appended": "append"}
 
