@@ -48,12 +48,13 @@ mutations: setup  ## Break ingest in one place at a time, on a copy, and list th
 test-fast: setup  ## The tests that need no Spark
 	pytest -m "not spark"
 
-lint: setup  ## ruff, mypy, sqlfluff, dbt parse, the rules of dbt-project-evaluator
+lint: setup  ## ruff, mypy, sqlfluff, dbt parse, the rules of dbt-project-evaluator, affected_by against the queries
 	ruff check .
 	ruff format --check .
 	mypy
 	dbt --quiet parse --no-partial-parse --warn-error
 	python -m dev.rules
+	python -m dev.affected --check
 	sqlfluff lint --disable-progress-bar models analyses tests/dbt
 
 format: setup  ## Let ruff and sqlfluff write what they can mend
