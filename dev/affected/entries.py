@@ -1,7 +1,7 @@
 """The entries of `meta.affected_by`: those that a model's query implies, and what is wrong with those that are written.
 
-An entry covers an effect where its `by` is among the pairs that hold: fewer pairs reach more rows. Where rows come or go
-by an effect, only an entry by the whole unique key finds them. What an effect reads may stand in several entries.
+An entry covers an effect where its `by` is among the pairs that hold: fewer pairs reach more rows. Where rows come or
+go by an effect, only an entry by the whole unique key finds them. What an effect reads may stand in several entries.
 """
 
 from __future__ import annotations

@@ -102,6 +102,12 @@ IMPLIED: list[tuple[str, str, Sequence[str], set[str]]] = [
         ("id",),
         {"a id=id", "b x=y"},
     ),
+    (
+        "a key of groups that is not shown",
+        "select x, count(*) as n from (select x, z from silver.b group by x, z) group by x",
+        ("x",),
+        {"b x=x reads z"},
+    ),
     ("a window", FIRST, ("id",), {"a id=id", "a x=x reads y"}),
     ("the latest row", LATEST, ("x",), {"a x=x reads id y"}),
     ("a window that nobody reads", f"select id, x from ({FIRST}) as w", ("id",), {"a id=id"}),
@@ -362,7 +368,8 @@ UNSURE: list[tuple[str, str, Written, str]] = [
     ("a limit", "select id, x from silver.a order by x limit 3", [{"source": "shop.a", "by": {"x": "x"}}], "limit"),
     (
         "an aggregate of one row",
-        "select a.id, max(a.x) as x, max(b.y) as y from silver.a as a left join silver.b as b on a.x = b.id group by a.id",
+        "select a.id, max(a.x) as x, max(b.y) as y from silver.a as a"
+        " left join silver.b as b on a.x = b.id group by a.id",
         [B_BY_X],
         "a group is one row",
     ),
