@@ -53,6 +53,7 @@
     {%- do return([now, old]) -%}
 {%- endmacro %}
 
+{#- Rows without a value are reached by a row without one: they are a window's partition too. -#}
 {% macro _reached_keys(target, key, entry, values) -%}
     {%- if entry.by.keys() | map('lower') | sort == key | map('lower') | sort -%}
     select {{ hudi_quoted(key) }}
@@ -61,7 +62,8 @@
     select {% for column in key %}present.{{ adapter.quote(column) }}{{ ', ' if not loop.last }}{% endfor %}
     from {{ target }} as present
     left semi join ({{ values }}) as changed
-        on {{ hudi_equal('present', 'changed', entry.by) }}
+        on {% for column in entry.by %}present.{{ adapter.quote(column) }} <=> changed.{{ adapter.quote(column) }}
+        {{- ' and ' if not loop.last }}{% endfor %}
     {%- endif %}
 {%- endmacro %}
 

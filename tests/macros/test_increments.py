@@ -211,6 +211,26 @@ def test_a_key_of_several_columns_is_followed(make_shop: MakeShop) -> None:
     shop.require_law("orders_of")
 
 
+def test_rows_without_a_value_are_a_partition_of_a_window(make_shop: MakeShop) -> None:
+    shop = make_shop()
+    models = shop.models
+    sql = """
+    select id, customer, amount, min(at) over (partition by customer) as first_at from {{ ref('stg_orders') }}
+    """
+    reach = [
+        {"source": "shop.orders", "by": {"id": "id"}},
+        {"source": "shop.orders", "by": {"customer": "customer"}, "reads": ["at"]},
+    ]
+    shop.change(*(("orders", "c", {"id": n, "customer": None, "amount": n, "at": n}) for n in (60, 61)))
+    models.write("first_orders", sql, materialized="incremental", meta={"affected_by": reach})
+    models.write("select_of_first_orders", sql, materialized="view")
+    models.run("first_orders", "select_of_first_orders")
+    shop.change(("orders", "u", {"id": 61, "customer": None, "amount": 61, "at": 1}))
+    models.run("first_orders")
+    assert models.told("first_orders") == ["2 rows differ"]
+    shop.require_law("first_orders")
+
+
 def test_the_whole_table_is_compared_where_commits_cannot_tell(make_shop: MakeShop) -> None:
     shop = make_shop()
     models = shop.models
