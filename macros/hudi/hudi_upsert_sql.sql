@@ -12,11 +12,21 @@
 {#-
     How the next statement writes: what `insert into` does with rows whose key is there, and that of two writers at the same moment
     one fails. Properties of the table, told before each: settings of the session would be those of other models too, and
-    with them as options `create table` does not write in bulk. It is no commit of Hudi's.
+    with them as options `create table` does not write in bulk. It is no commit of Hudi's. The lock is of the session that writes, and
+    is told to the table too: `alter table` looks there alone.
 -#}
 {% macro hudi_write_as(target, operation) -%}
+    {#- Spark puts a setting in the place of its name -#}
+    {%- set lock = run_query("select '${spark.hoodie.write.lock.provider}' as provider")[0]['provider'] -%}
+    {%- if lock.startswith('$') -%}
+        {{ exceptions.raise_compiler_error(
+            model.unique_id ~ ': got no spark.hoodie.write.lock.provider in the settings of the Spark session, expected a lock provider of Hudi '
+            ~ '(profiles/profiles.yml has one): two runs may write to ' ~ target ~ ' at the same moment'
+        ) }}
+    {%- endif -%}
     {%- do run_query(
         'alter table ' ~ target ~ " set tblproperties ('hoodie.spark.sql.insert.into.operation' = '" ~ operation
-        ~ "', 'hoodie.write.concurrency.mode' = 'OPTIMISTIC_CONCURRENCY_CONTROL')"
+        ~ "', 'hoodie.write.concurrency.mode' = 'OPTIMISTIC_CONCURRENCY_CONTROL', 'hoodie.write.lock.provider' = '" ~ lock
+        ~ "', 'hoodie.write.lock.filesystem.expire' = '1')"
     ) -%}
 {%- endmacro %}

@@ -183,8 +183,8 @@ class Stranger:
                 whole = not had or "--full-refresh" in words
                 most = 0 if whole else max((row["id"] for row in had), default=0)
                 new = [{"id": n, "amount": self.tables["orders"][n]["amount"]} for n in live if n > most]
-                self.parts[name] = sorted([] if whole else had, key=lambda row: row["id"]) + new
-            assert found[name] == self.parts[name], (name, words)
+                self.parts[name] = ([] if whole else had) + new
+            assert found[name] == sorted(self.parts[name], key=repr), (name, words)
 
     def _rows(self, query: str) -> list[Row]:
         rows = [
