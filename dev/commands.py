@@ -63,7 +63,7 @@ def run_dbt(arguments: Sequence[str], out: Console, manifest: Manifest | None = 
     if result.exception:
         raise LakeError(f"{result.exception}", where=f"dbt {' '.join(arguments)}", action="see logs/dbt.log")
     results: list[Any] = list(getattr(result.result, "results", None) or [])
-    nodes = [item for item in results if getattr(item, "node", None)]
+    nodes = [item for item in results if getattr(item, "node", None) and item.node.resource_type != "operation"]
     bad = [item for item in nodes if str(item.status) in ("error", "fail", "runtime error", "skipped")]
     failed = [f"{item.node.name}: {item.message}" for item in bad]
     return Built(

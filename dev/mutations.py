@@ -1,4 +1,4 @@
-"""Breaks the logic of ingest in one place at a time, on a copy of the tree, and says which test notices.
+"""Breaks ingest and increments in one place at a time, on a copy of the tree, and says which test notices.
 
 `make mutations` writes docs/mutations.md and ends with 1 where something was broken and no test noticed. A few of them:
 `python dev/mutations.py "truncate floor"` runs those whose name the pattern finds, and writes their lines anew.
@@ -31,6 +31,7 @@ EXAMPLES = "tests/ingest/test_examples.py"
 LOST = "tests/ingest/test_nothing_lost.py"
 REGISTRY = "tests/ingest/test_registry.py"
 FLAT = "tests/ingest/test_flat.py"
+HABITS = "tests/macros/test_habits.py"
 LATER_BATCHES = f"{ORDER}::test_late_and_repeated_events_of_later_batches_are_told_apart_and_counted"
 MENDED = f"{MODEL}::test_a_delivery_that_once_differed"
 
@@ -499,6 +500,63 @@ MUTATIONS = (
         "_Confluent",
         (f"{REGISTRY}::test_ids_of_eight_bytes_are_global_ids_whatever_has_that_number_as_its_content_id",),
     ),
+    # Increments: each of these had let a table differ from its model's select.
+    Mutation(
+        "a commit is trusted that had not seen the one before it",
+        "macros/hudi/hudi_state.sql",
+        "told.get('stands_on') != instants[1]",
+        "false",
+        (f"{HABITS}::test_a_commit_that_had_not_seen_the_one_before_it_is_not_trusted",),
+    ),
+    Mutation(
+        "what another run is making is dropped",
+        "macros/hudi/hudi_present.sql",
+        "age > 86400",
+        "age > -3600",
+        (f"{HABITS}::test_a_run_leaves_what_another_one_has_made",),
+    ),
+    Mutation(
+        "other settings are not looked at",
+        "macros/cdc/upstream_changes.sql",
+        "before.settings != now.settings",
+        "false",
+        (f"{HABITS}::test_a_mended_entry_mends_the_mart",),
+    ),
+    Mutation(
+        "tables that are read by their names are not followed",
+        "macros/cdc/upstreams.sql",
+        "_versions(named, told.tables, before)",
+        "_versions([], told.tables, before)",
+        (f"{HABITS}::test_tables_that_are_read_by_their_names_are_followed",),
+    ),
+    Mutation(
+        "chance is known by the names of functions",
+        "macros/cdc/upstreams.sql",
+        " or not _is_deterministic(sql)",
+        "",
+        (f"{HABITS}::test_what_is_left_to_chance_is_computed_in_each_run",),
+    ),
+    Mutation(
+        "a group whose key is null is left out",
+        "macros/hudi/hudi_merge.sql",
+        "{%- do hudi_require_no_nulls(wanted, affected, key) -%}",
+        "",
+        (f"{HABITS}::test_a_group_whose_key_becomes_null_is_not_left_out",),
+    ),
+    Mutation(
+        "keys that rows share are written",
+        "macros/hudi/hudi_merge.sql",
+        "count_if(rows_of_key > 1 and",
+        "count_if(rows_of_key > 9 and",
+        (f"{HABITS}::test_keys_that_are_null_or_shared_are_refused",),
+    ),
+    Mutation(
+        "--empty empties views",
+        "macros/hudi/materialization_view.sql",
+        "{%- if hudi_stays(this, existing) -%}",
+        "{%- if false -%}",
+        ("tests/macros/test_parts.py::test_a_table_stays_where_a_run_reads_no_rows_or_some",),
+    ),
 )
 
 
@@ -560,8 +618,8 @@ def main(wanted: str = "") -> int:
         f"| {mutation.name} | `{mutation.file}` | {f'`{test}`' if test else '**none**'} |" for mutation, test in rows
     )
     DOCUMENT.write_text(
-        "# What the tests notice\n\n`make mutations` breaks ingest in one place at a time, on a copy, and writes this "
-        "table: of the tests that dev/mutations.py\nnames for a breakage, the first one that failed.\n\n"
+        "# What the tests notice\n\n`make mutations` breaks ingest and increments in one place at a time, on a copy, "
+        "and writes this table: of the\ntests that dev/mutations.py names for a breakage, the first one that failed.\n\n"
         f"| what was broken | where | the first test that failed |\n| --- | --- | --- |\n{table}\n",
         encoding="utf-8",
     )

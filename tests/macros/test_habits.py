@@ -236,6 +236,21 @@ def test_a_commit_between_is_not_overlooked(make_models: MakeModels) -> None:
     assert models.rows("model") == numbers("b", 6)
 
 
+def test_a_commit_that_had_not_seen_the_one_before_it_is_not_trusted(make_models: MakeModels) -> None:
+    models = make_models()
+    models.write("model", NUMBERS.format("'a'", 4))
+    models.run()
+    table, state = models.relation("model"), "hoodie.lakehouse.model.tested.model"
+    (told,) = models.ask(f"call show_commit_extra_metadata(table => '{table}', metadata_key => '{state}')")
+    # What two runs leave whose commits are one upon the other, and of which the second was killed behind its own.
+    models.do(f"insert into {table} (id, value) values (99, 'phantom')")
+    models.spark.conf.set(state, told["metadata_value"])
+    models.do(f"delete from {table} where id = 2")
+    models.spark.conf.unset(state)
+    models.run()
+    assert models.rows("model") == numbers("a", 4)
+
+
 def test_a_run_leaves_what_another_one_has_made(make_models: MakeModels) -> None:
     models = make_models()
     models.write("model", NUMBERS.format("'a'", 4))

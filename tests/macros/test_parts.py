@@ -101,7 +101,15 @@ def test_what_adds_to_a_table_does_not_replace_it(strategy: str, make_models: Ma
     assert [row["id"] for row in models.rows("model")] == [1]
 
 
-@pytest.mark.parametrize("config", [{"materialized": "table"}, {"materialized": "incremental"}])
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"materialized": "table"},
+        {"materialized": "incremental"},
+        {"materialized": "view"},
+        {"materialized": "table", "file_format": "parquet", "options": {}},
+    ],
+)
 @pytest.mark.parametrize("said", [("--empty",), ("--sample", "1 day")])
 def test_a_table_stays_where_a_run_reads_no_rows_or_some(
     said: tuple[str, ...], config: dict[str, Any], make_models: MakeModels

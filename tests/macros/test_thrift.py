@@ -10,6 +10,7 @@ from lake import Lake, Server, serving
 from modeling import MakeModels, Models
 from pyspark.sql import SparkSession
 
+from macros import test_habits as habits
 from macros import test_increments as increments
 from macros import test_materializations as materializations
 from macros import test_slim as slim
@@ -19,6 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 make_models = materializations.make_models
 make_shop = increments.make_shop
 repository = slim.repository
+make_incremental = habits.make_models
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +64,22 @@ def test_an_increment_follows_the_commits_of_its_sources(make_shop: increments.M
 
 def test_rows_that_differ_are_counted(repository: slim.Repository) -> None:
     slim.test_rows_that_differ_are_counted(repository)
+
+
+def test_tables_that_are_read_by_their_names_are_followed(make_incremental: MakeModels) -> None:
+    habits.test_tables_that_are_read_by_their_names_are_followed(make_incremental)
+
+
+def test_what_is_left_to_chance_is_computed_in_each_run(make_incremental: MakeModels) -> None:
+    habits.test_what_is_left_to_chance_is_computed_in_each_run("random()", make_incremental)
+
+
+def test_a_commit_between_is_not_overlooked(make_incremental: MakeModels) -> None:
+    habits.test_a_commit_between_is_not_overlooked(make_incremental)
+
+
+def test_a_model_can_be_proven(make_incremental: MakeModels) -> None:
+    habits.test_a_model_can_be_proven(make_incremental)
 
 
 def test_the_exit_code_of_a_run_is_that_of_its_nodes(
