@@ -555,7 +555,7 @@ MUTATIONS = (
         "macros/hudi/materialization_view.sql",
         "{%- if hudi_stays(this, existing) -%}",
         "{%- if false -%}",
-        ("tests/macros/test_parts.py::test_a_table_stays_where_a_run_reads_no_rows_or_some",),
+        ("tests/macros/test_parts.py::test_what_is_there_stays_where_a_run_reads_no_rows_or_some",),
     ),
 )
 
@@ -619,7 +619,7 @@ def main(wanted: str = "") -> int:
     )
     DOCUMENT.write_text(
         "# What the tests notice\n\n`make mutations` breaks ingest and increments in one place at a time, on a copy, "
-        "and writes this table: of the\ntests that dev/mutations.py names for a breakage, the first one that failed.\n\n"
+        "and writes this table: of the\ntests that it names for a breakage, the first one that failed.\n\n"
         f"| what was broken | where | the first test that failed |\n| --- | --- | --- |\n{table}\n",
         encoding="utf-8",
     )

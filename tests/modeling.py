@@ -105,7 +105,8 @@ class Models:
     def _invoked(self, *words: str) -> Any:
         root, target, here = str(self.project.root), str(self.project.root / "target"), Path.cwd()
         rooms = ("--project-dir", root, "--profiles-dir", root, "--target-path", target, "--log-path", target)
-        done = dbtRunner().invoke(["--quiet", *words, *rooms, *self.target])
+        artifacts = () if words[0] == "build" else ("--no-write-json",)  # a build's manifest is looked at
+        done = dbtRunner().invoke(["--quiet", *artifacts, *words, *rooms, *self.target])
         os.chdir(here)
         return done
 

@@ -99,32 +99,36 @@ def test_a_mended_entry_mends_the_mart(make_shop: increments.MakeShop) -> None:
     shop.require_law("fct_orders")
 
 
-@pytest.mark.parametrize(
-    ("config", "told"),
-    [
-        ({"unique_key": ["id", "value"]}, "got unique_key = 'id, value', expected 'id', with which its table was made"),
-        ({"partition_by": ["value"]}, "got partition_by = 'value', expected '', with which"),
-        ({"options": {**BUCKETS, "type": "mor"}}, "got options.type = 'mor', expected 'cow', with which"),
-        (
-            {"options": {**BUCKETS, "hoodie.bucket.index.num.buckets": "2"}},
-            "got options.hoodie.bucket.index.num.buckets = '2', expected '1', with which",
-        ),
-    ],
-)
-def test_a_setting_that_needs_another_table_is_refused(
-    config: dict[str, Any], told: str, make_models: MakeModels
-) -> None:
+OTHER_SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
+    "key": (
+        {"unique_key": ["id", "value"]},
+        "got unique_key = 'id, value', expected 'id', with which its table was made",
+    ),
+    "partition": ({"partition_by": ["value"]}, "got partition_by = 'value', expected '', with which"),
+    "type": ({"options": {**BUCKETS, "type": "mor"}}, "got options.type = 'mor', expected 'cow', with which"),
+    "buckets": (
+        {"options": {**BUCKETS, "hoodie.bucket.index.num.buckets": "2"}},
+        "got options.hoodie.bucket.index.num.buckets = '2', expected '1', with which",
+    ),
+}
+
+
+def test_settings_that_need_another_table_are_refused(make_models: MakeModels) -> None:
     models = make_models()
-    models.write("model", NUMBERS.format("'a'", 4))
+    for name in OTHER_SETTINGS:
+        models.write(name, NUMBERS.format("'a'", 4))
     models.run()
-    models.write("model", NUMBERS.format("'b'", 3), **config)
-    message = models.refusal("model")
-    assert told in message
-    assert "--full-refresh" in message
-    assert models.rows("model") == numbers("a", 4)
+    for name, (config, _) in OTHER_SETTINGS.items():
+        models.write(name, NUMBERS.format("'b'", 3), **config)
+    for name, outcome in models.dbt("run").items():
+        told = OTHER_SETTINGS[name][1]
+        assert (outcome.status, told in outcome.message) == ("error", True), outcome.message
+        assert "--full-refresh" in outcome.message
+        assert models.rows(name) == numbers("a", 4)
     models.run(whole=True)
-    assert models.rows("model") == numbers("b")
     models.run()
+    for name in OTHER_SETTINGS:
+        assert models.rows(name) == numbers("b")
 
 
 def test_tables_that_are_read_by_their_names_are_followed(make_models: MakeModels) -> None:
@@ -178,19 +182,27 @@ def test_a_source_may_be_a_view(make_models: MakeModels) -> None:
     assert models.rows("model") == numbers("b")
 
 
-@pytest.mark.parametrize(
-    "expression",
-    ["random()", "uuid()", "monotonically_increasing_id()", "shuffle(array(1, 2, 3))", "current_timestamp()"],
-)
-def test_what_is_left_to_chance_is_computed_in_each_run(expression: str, make_models: MakeModels) -> None:
+CHANCE = {
+    "by_random": "random()",
+    "by_uuid": "uuid()",
+    "by_place": "monotonically_increasing_id()",
+    "by_shuffle": "shuffle(array(1, 2, 3))",
+    "by_time": "current_timestamp()",
+}
+
+
+def test_what_is_left_to_chance_is_computed_in_each_run(make_models: MakeModels) -> None:
     models = make_models()
     models.write("upstream", NUMBERS.format("'a'", 4), materialized="view")
-    models.write("between", f"select id, {expression} as chance from {{{{ ref('upstream') }}}}", materialized="view")
-    models.write("model", "select id, cast(chance as string) as value from {{ ref('between') }}")
+    for name, expression in CHANCE.items():
+        between = f"select id, {expression} as chance from {{{{ ref('upstream') }}}}"
+        models.write(f"view_{name}", between, materialized="view")
+        models.write(name, f"select id, cast(chance as string) as value from {{{{ ref('view_{name}') }}}}")
     models.write("steady", "select id, collect_list(value) as value from {{ ref('upstream') }} group by id")
     models.run()
-    models.run()
-    assert models.told("model")[0] == "the whole table is compared: it asks for the time of the run, or for chance"
+    models.run(*CHANCE, "steady")
+    whole = "the whole table is compared: it asks for the time of the run, or for chance"
+    assert {name: models.told(name)[0] for name in CHANCE} == dict.fromkeys(CHANCE, whole)
     assert models.told("steady") == ["nothing upstream has changed"]
 
 

@@ -11,7 +11,6 @@ import pytest
 from conftest import MakeProject
 from lake import Server
 from modeling import BUCKETS, NUMBERS, MakeModels, Models, hudi_models, numbers
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
@@ -34,7 +33,7 @@ def require_outcome(models: Models, expected: object) -> None:
 
 
 @pytest.mark.parametrize("table_type", ["cow", pytest.param("mor", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("materialized", ["table", "incremental"])
+@pytest.mark.parametrize("materialized", [pytest.param("table", marks=pytest.mark.slow), "incremental"])
 def test_a_table_is_what_the_model_says_after_each_run(
     materialized: str, table_type: str, make_models: MakeModels
 ) -> None:
@@ -95,9 +94,9 @@ def test_readers_find_all_rows_while_a_table_is_rebuilt(make_models: MakeModels)
     "change",
     [
         {"sql": "select id, 1.5 as value, 'new' as more from range(1, 3) as numbers(id)"},
-        {"sql": "select id, 'text' as value from range(1, 3) as numbers(id)"},
-        {"options": {**BUCKETS, "type": "mor"}},
-        {"unique_key": ["id", "value"]},
+        pytest.param({"sql": "select id, 'text' as value from range(1, 3) as numbers(id)"}, marks=pytest.mark.slow),
+        pytest.param({"options": {**BUCKETS, "type": "mor"}}, marks=pytest.mark.slow),
+        pytest.param({"unique_key": ["id", "value"]}, marks=pytest.mark.slow),
         {"partition_by": ["value"]},
     ],
     ids=["more columns", "another type", "another table type", "another key", "partitions"],
@@ -194,13 +193,13 @@ def test_rows_move_between_partitions_in_one_commit(options: dict[str, str], mak
 @pytest.mark.parametrize(
     "options",
     [
-        {**BUCKETS, "orderingFields": "at"},
         {**BUCKETS, "type": "mor", "orderingFields": "at"},
+        pytest.param({**BUCKETS, "orderingFields": "at"}, marks=pytest.mark.slow),
         pytest.param({}, marks=pytest.mark.slow),
         pytest.param({"type": "mor"}, marks=pytest.mark.slow),
         pytest.param({"hoodie.index.type": "BLOOM"}, marks=pytest.mark.long),
     ],
-    ids=["bucket, ordered", "mor, ordered", "simple", "mor, simple", "bloom"],
+    ids=["mor, ordered", "bucket, ordered", "simple", "mor, simple", "bloom"],
 )
 def test_rows_come_and_change_where_none_goes(options: dict[str, str], make_models: MakeModels) -> None:
     models = make_models(materialized="incremental", unique_key="id", partition_by="day", options=options)
@@ -266,7 +265,14 @@ def test_a_column_that_is_gone_keeps_what_it_holds_in_rows_that_change(make_mode
     assert models.rows("model") == [{"id": 1, "value": 1, "more": 2}, {"id": 2, "value": 1, "more": 2}]
 
 
-@pytest.mark.parametrize("mode", ["ignore", "append_new_columns", "sync_all_columns", "fail"])
+@pytest.mark.parametrize(
+    "mode",
+    [
+        "append_new_columns",
+        "sync_all_columns",
+        *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("ignore", "fail")),
+    ],
+)
 def test_a_column_of_another_type(mode: str, make_models: MakeModels) -> None:
     models = make_models(materialized="incremental", unique_key="id", on_schema_change=mode)
     models.write("model", NUMBERS.format(1, 3))
@@ -280,47 +286,47 @@ def test_a_column_of_another_type(mode: str, make_models: MakeModels) -> None:
         assert models.rows("model") == numbers(1)
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ({"unique_key": None}, "expected unique_key = a column or a list of columns"),
-        ({"unique_key": "nothing"}, "got unique_key column 'nothing', expected one of id, value"),
-        ({"unique_key": ["id", "id"]}, "expected unique_key = a column or a list of columns"),
-        ({"partition_by": "day"}, "got partition_by column 'day', expected one of id, value"),
-        ({"options": {**BUCKETS, "orderingFields": "at"}}, "got orderingFields column 'at', expected one of id, value"),
-        (
-            {"options": {**BUCKETS, "orderingFields": "id", "preCombineField": "id"}},
-            "got options orderingFields and preCombineField, expected one of them: they are two names of one setting",
-        ),
-        ({"options": {"primarykey": "id"}}, "got option 'primarykey', expected one of primaryKey, type"),
-        ({"options": {**BUCKETS, "primaryKey": "value"}}, "got option primaryKey = 'value', expected 'id'"),
-        (
-            {"options": {**BUCKETS, "orderingFields": "id,value"}},
-            "got option orderingFields = id,value, expected one column",
-        ),
-        (
-            {"options": {"hoodie.index.type": "GLOBAL_SIMPLE"}, "partition_by": ["value"]},
-            "got option hoodie.index.type = 'GLOBAL_SIMPLE' with partition_by, expected one of BUCKET, SIMPLE, BLOOM",
-        ),
-        (
-            {"options": {**BUCKETS, "orderingFields": "id", "hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}},
-            "got option hoodie.record.merge.mode = 'EVENT_TIME_ORDERING', expected COMMIT_TIME_ORDERING",
-        ),
-        ({"options": {**BUCKETS, "type": "copy"}}, "got option type = 'copy', expected one of cow, mor"),
-        ({"options": {"hoodie.index.type": "BUCKET"}}, "without hoodie.bucket.index.num.buckets"),
-        ({"incremental_strategy": "upsert"}, "got incremental_strategy = 'upsert', expected one of merge, append"),
-        ({"incremental_predicates": ["id > 1"]}, "got incremental_predicates = ['id > 1'], expected none"),
-        ({"incremental_strategy": "insert_overwrite"}, "without partition_by"),
-    ],
-)
-def test_a_wrong_configuration_is_refused_before_anything_is_written(
-    config: dict[str, Any], message: str, make_models: MakeModels
-) -> None:
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"unique_key": None}, "expected unique_key = a column or a list of columns"),
+    ({"unique_key": "nothing"}, "got unique_key column 'nothing', expected one of id, value"),
+    ({"unique_key": ["id", "id"]}, "expected unique_key = a column or a list of columns"),
+    ({"partition_by": "day"}, "got partition_by column 'day', expected one of id, value"),
+    ({"options": {**BUCKETS, "orderingFields": "at"}}, "got orderingFields column 'at', expected one of id, value"),
+    (
+        {"options": {**BUCKETS, "orderingFields": "id", "preCombineField": "id"}},
+        "got options orderingFields and preCombineField, expected one of them: they are two names of one setting",
+    ),
+    ({"options": {"primarykey": "id"}}, "got option 'primarykey', expected one of primaryKey, type"),
+    ({"options": {**BUCKETS, "primaryKey": "value"}}, "got option primaryKey = 'value', expected 'id'"),
+    (
+        {"options": {**BUCKETS, "orderingFields": "id,value"}},
+        "got option orderingFields = id,value, expected one column",
+    ),
+    (
+        {"options": {"hoodie.index.type": "GLOBAL_SIMPLE"}, "partition_by": ["value"]},
+        "got option hoodie.index.type = 'GLOBAL_SIMPLE' with partition_by, expected one of BUCKET, SIMPLE, BLOOM",
+    ),
+    (
+        {"options": {**BUCKETS, "orderingFields": "id", "hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}},
+        "got option hoodie.record.merge.mode = 'EVENT_TIME_ORDERING', expected COMMIT_TIME_ORDERING",
+    ),
+    ({"options": {**BUCKETS, "type": "copy"}}, "got option type = 'copy', expected one of cow, mor"),
+    ({"options": {"hoodie.index.type": "BUCKET"}}, "without hoodie.bucket.index.num.buckets"),
+    ({"incremental_strategy": "upsert"}, "got incremental_strategy = 'upsert', expected one of merge, append"),
+    ({"incremental_predicates": ["id > 1"]}, "got incremental_predicates = ['id > 1'], expected none"),
+    ({"incremental_strategy": "insert_overwrite"}, "without partition_by"),
+]
+
+
+def test_a_wrong_configuration_is_refused_before_anything_is_written(make_models: MakeModels) -> None:
     models = make_models(materialized="incremental")
-    models.write("model", NUMBERS.format(1, 3), **{"unique_key": "id", **config})
-    assert message in models.refusal("model")
-    with pytest.raises(PySparkException):
-        models.spark.table(models.relation("model"))
+    for number, (config, _) in enumerate(WRONG):
+        models.write(f"model_{number}", NUMBERS.format(1, 3), **{"unique_key": "id", **config})
+    outcomes = models.dbt("run")
+    for number, (config, message) in enumerate(WRONG):
+        outcome = outcomes[f"model_{number}"]
+        assert (outcome.status, message in outcome.message) == ("error", True), (config, outcome.message)
+    assert models.tables() == set()
 
 
 def test_insert_overwrite_replaces_the_partitions_that_a_run_has(make_models: MakeModels) -> None:
@@ -455,7 +461,7 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("materialized", ["table", "incremental"])
+@pytest.mark.parametrize("materialized", [pytest.param("table", marks=pytest.mark.slow), "incremental"])
 def test_descriptions_come_to_the_catalog_and_cost_no_commit(materialized: str, make_models: MakeModels) -> None:
     models = make_models(
         materialized=materialized,
@@ -509,7 +515,7 @@ models:
 """
 
 
-@pytest.mark.parametrize("materialized", ["table", "incremental"])
+@pytest.mark.parametrize("materialized", [pytest.param("table", marks=pytest.mark.slow), "incremental"])
 def test_a_contract_is_kept_or_the_rows_stay(materialized: str, make_models: MakeModels) -> None:
     models = make_models(materialized=materialized, unique_key="id", on_schema_change="append_new_columns")
     models.project.write_models(CONSTRAINED, "_models.yml")

@@ -20,7 +20,7 @@ def make_models(spark: SparkSession, make_project: MakeProject, server: Server |
     return hudi_models(spark, make_project, server)
 
 
-@pytest.mark.parametrize("options", [{}, {"type": "mor"}])
+@pytest.mark.parametrize("options", [{}, pytest.param({"type": "mor"}, marks=pytest.mark.slow)])
 def test_a_model_that_asks_is_incremental_keeps_its_rows(options: dict[str, str], make_models: MakeModels) -> None:
     models = make_models(materialized="incremental", unique_key="id", options={**BUCKETS, **options})
     models.write("model", NEWER.format("'a'", 31))
@@ -101,31 +101,37 @@ def test_what_adds_to_a_table_does_not_replace_it(strategy: str, make_models: Ma
     assert [row["id"] for row in models.rows("model")] == [1]
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        {"materialized": "table"},
-        {"materialized": "incremental"},
-        {"materialized": "view"},
-        {"materialized": "table", "file_format": "parquet", "options": {}},
-    ],
-)
+STAYING: dict[str, dict[str, Any]] = {
+    "rebuilt": {"materialized": "table"},
+    "increment": {"materialized": "incremental"},
+    "shown": {"materialized": "view"},
+    "of_files": {"materialized": "table", "file_format": "parquet", "options": {}},
+}
+
+
 @pytest.mark.parametrize("said", [("--empty",), ("--sample", "1 day")])
-def test_a_table_stays_where_a_run_reads_no_rows_or_some(
-    said: tuple[str, ...], config: dict[str, Any], make_models: MakeModels
-) -> None:
-    models = make_models(unique_key="id", **config)
-    at = "timestamp '2020-01-01' as at"
-    models.write("upstream", NUMBERS.format(f"{at}, 'a'", 4), event_time="at")
-    models.write("model", "select id, 'a' as value from {{ ref('upstream') }}")
+def test_what_is_there_stays_where_a_run_reads_no_rows_or_some(said: tuple[str, ...], make_models: MakeModels) -> None:
+    models = make_models(unique_key="id")
+    models.write(
+        "upstream", NUMBERS.format("timestamp '2020-01-01' as at, 'a'", 4), event_time="at", materialized="table"
+    )
+
+    def write(value: str) -> None:
+        for name, config in STAYING.items():
+            models.write(name, f"select id, {value} as value from {{{{ ref('upstream') }}}}", **config)
+
+    write("'a'")
     models.run()
-    before = models.rows("model")
-    assert len(before) == 3
     for outcome in models.dbt("run", *said).values():
         assert outcome.status == "success", outcome.message
-    assert models.rows("model") == before
-    models.write("model", "select id, broken as value from {{ ref('upstream') }}")
-    assert "broken" in models.dbt("run", "--select", "model", *said)["model"].message
-    models.write("model", "select id, 'b' as value from {{ ref('upstream') }}")
+    assert len(models.rows("upstream")) == 3
+    for name in STAYING:
+        assert models.rows(name) == numbers("a", 4), name
+    write("broken")
+    refused = models.dbt("run", "--select", *STAYING, *said)
+    for name in STAYING:
+        assert "broken" in refused[name].message, name
+    write("'b'")
     models.run()
-    assert models.rows("model") == numbers("b", 4)
+    for name in STAYING:
+        assert models.rows(name) == numbers("b", 4), name

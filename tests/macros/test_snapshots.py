@@ -150,8 +150,22 @@ def held(models: Models) -> list[tuple[str, int, str, bool, bool]]:
     )
 
 
-@pytest.mark.parametrize("hard_deletes", ["ignore", "invalidate", "new_record"])
-@pytest.mark.parametrize("strategy", list(STRATEGIES))
+@pytest.mark.parametrize(
+    ("strategy", "hard_deletes"),
+    [
+        ("check", "invalidate"),
+        ("timestamp", "new_record"),
+        *(
+            pytest.param(*each, marks=pytest.mark.slow)
+            for each in (
+                ("check", "ignore"),
+                ("check", "new_record"),
+                ("timestamp", "ignore"),
+                ("timestamp", "invalidate"),
+            )
+        ),
+    ],
+)
 def test_a_key_of_several_columns_has_its_versions_run_after_run(
     strategy: str, hard_deletes: str, spark: SparkSession, make_project: MakeProject
 ) -> None:

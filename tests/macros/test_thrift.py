@@ -71,7 +71,7 @@ def test_tables_that_are_read_by_their_names_are_followed(make_incremental: Make
 
 
 def test_what_is_left_to_chance_is_computed_in_each_run(make_incremental: MakeModels) -> None:
-    habits.test_what_is_left_to_chance_is_computed_in_each_run("random()", make_incremental)
+    habits.test_what_is_left_to_chance_is_computed_in_each_run(make_incremental)
 
 
 def test_a_commit_between_is_not_overlooked(make_incremental: MakeModels) -> None:
