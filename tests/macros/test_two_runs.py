@@ -54,10 +54,11 @@ def test_two_runs_leave_no_phantoms(
             ended = list(both.map(run, (1, 2)))
         for code, told in ended:
             assert code == 0 or any(words in told for words in OTHER_RUN), told
-        if all(code == 0 for code, _ in ended):
+        # What failed has written nothing, or what is right.
+        if any(code == 0 for code, _ in ended):
             right += 1
             shop.require_law()
         shop.run()  # requires the law
-    assert right, "both runs never went well in one round"
+    assert right > 2, f"in {right} of 6 rounds a run went well"
     left = {name for name in shop.models.tables() if "__" in name}
     assert not left, left
