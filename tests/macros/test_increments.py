@@ -179,6 +179,20 @@ def test_a_row_reaches_others_by_what_they_read_of_it(make_shop: MakeShop) -> No
     shop.require_law("customer_totals")
 
 
+def test_many_events_rebuild_a_model_in_one_commit(make_shop: MakeShop) -> None:
+    shop = make_shop()
+    shop.change(*(("orders", "c", {"id": n, "customer": n % 7, "amount": n, "at": n}) for n in range(100, 601)))
+    shop.run()
+    told = "501 events upstream: it is rebuilt, which takes less than to look for what they reach"
+    assert [shop.models.told(name) for name in MODELS] == [[told]] * 2
+    assert [action for _, action in shop.models.commits("fct_orders")] == ["commit", "replacecommit"]
+    shop.run()
+    assert shop.models.told("fct_orders") == ["nothing upstream has changed"]
+    shop.change(("orders", "u", {"id": 100, "customer": 4, "amount": 100, "at": 99}))
+    shop.run()
+    assert shop.models.told("fct_orders") == ["1 rows differ"]
+
+
 @pytest.mark.slow
 def test_a_mart_that_compacts_itself_is_followed(make_shop: MakeShop) -> None:
     shop = make_shop({"type": "mor", "hoodie.compact.inline.max.delta.commits": "2"})
