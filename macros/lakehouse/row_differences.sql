@@ -1,14 +1,9 @@
 {#-
     How two tables of one model differ, as one row: rows of both, keys that only one has, and rows of which a column differs.
-    Rows are compared by a hash: what is shuffled is a key and a number, and neither table is sorted. The hash passes over
-    nulls: where they stand is part of it.
+    Rows are compared by a hash (`row_hash`): what is shuffled is a key and a number, and neither table is sorted.
 -#}
 {% macro row_differences(ours, theirs, key, columns) -%}
-    {%- set places = [] -%}
-    {%- for column in columns -%}
-        {%- do places.append(adapter.quote(column) ~ ' is null') -%}
-    {%- endfor -%}
-    {%- set row_hash = 'xxhash64(' ~ hudi_quoted(columns) ~ ', array(' ~ places | join(', ') ~ '))' -%}
+    {%- set hashed = row_hash(columns_of(ours, columns)) -%}
     select
         coalesce(sum(rows_here), 0) as rows_here,
         coalesce(sum(rows_there), 0) as rows_there,
@@ -22,10 +17,10 @@
             max(hash_here) as hash_here,
             max(hash_there) as hash_there
         from (
-            select {{ hudi_quoted(key) }}, {{ row_hash }} as hash_here, cast(null as bigint) as hash_there
+            select {{ hudi_quoted(key) }}, {{ hashed }} as hash_here, cast(null as bigint) as hash_there
             from {{ ours }}
             union all
-            select {{ hudi_quoted(key) }}, cast(null as bigint) as hash_here, {{ row_hash }} as hash_there
+            select {{ hudi_quoted(key) }}, cast(null as bigint) as hash_here, {{ hashed }} as hash_there
             from {{ theirs }}
         )
         group by {{ hudi_quoted(key) }}

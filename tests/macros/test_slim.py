@@ -168,16 +168,16 @@ def test_rows_that_differ_are_counted(repository: Repository) -> None:
 def test_a_value_that_moves_to_another_column_is_a_change(spark: SparkSession, tmp_path: Path) -> None:
     """Rows are compared by a hash, and Spark's passes over nulls."""
     models = Models.of(spark, new_project(tmp_path), materialized="table", file_format="parquet")
-    rows = "select * from values %s, (2, null, null), (3, 1, 1) as rows (id, a, b)"
+    rows = "select *, map('a', a) as m from values %s, (2, null, null), (3, 1, 1) as rows (id, a, b)"
     models.write("ours", rows % "(1, null, 5), (5, 1, 1)")
     models.write("theirs", rows % "(1, 5, null), (4, 1, 1)")
-    between = "ref('ours'), ref('theirs'), ['id'], ['id', 'a', 'b']"
+    between = "ref('ours'), ref('theirs'), ['id'], ['id', 'a', 'b', 'm']"
     models.write("by_row", f"{{{{ row_differences({between}) }}}}")
     models.write("by_column", f"{{{{ column_differences({between}) }}}}")
     models.run()
     counts = {"rows_here": 4, "rows_there": 4, "only_here": 1, "only_there": 1, "changed": 1}
     assert models.rows("by_row", *counts) == [counts]
-    assert models.rows("by_column", "id", "a", "b") == [{"id": 0, "a": 1, "b": 1}]
+    assert models.rows("by_column", "id", "a", "b", "m") == [{"id": 0, "a": 1, "b": 1, "m": 1}]
 
 
 def test_a_macro_builds_what_uses_it(repository: Repository) -> None:
