@@ -62,8 +62,7 @@
     select {% for column in key %}present.{{ adapter.quote(column) }}{{ ', ' if not loop.last }}{% endfor %}
     from {{ target }} as present
     left semi join ({{ values }}) as changed
-        on {% for column in entry.by %}present.{{ adapter.quote(column) }} <=> changed.{{ adapter.quote(column) }}
-        {{- ' and ' if not loop.last }}{% endfor %}
+        on {{ hudi_equal('present', 'changed', entry.by, '<=>') }}
     {%- endif %}
 {%- endmacro %}
 

@@ -15,11 +15,11 @@
     {%- do return(quoted | join(', ')) -%}
 {%- endmacro %}
 
-{#- The condition under which two rows have equal values in some columns, none of them null. -#}
-{% macro hudi_equal(left, right, columns) -%}
+{#- The condition under which two rows have equal values in some columns, none of them null; by `<=>`, or both null. -#}
+{% macro hudi_equal(left, right, columns, operator='=') -%}
     {%- set equal = [] -%}
     {%- for column in columns -%}
-        {%- do equal.append(left ~ '.' ~ adapter.quote(column) ~ ' = ' ~ right ~ '.' ~ adapter.quote(column)) -%}
+        {%- do equal.append(left ~ '.' ~ adapter.quote(column) ~ ' ' ~ operator ~ ' ' ~ right ~ '.' ~ adapter.quote(column)) -%}
     {%- endfor -%}
     {%- do return(equal | join(' and ')) -%}
 {%- endmacro %}

@@ -10,6 +10,11 @@
     {%- do return(commits | rejectattr('action', 'equalto', 'commit' if is_merge_on_read else 'compaction') | list) -%}
 {%- endmacro %}
 
+{#- When these were requested, the last one first. -#}
+{% macro hudi_instants(relation) -%}
+    {%- do return(hudi_commits_of_rows(relation) | map(attribute='commit_time') | list) -%}
+{%- endmacro %}
+
 {#-
     What the last of these commits has kept under a name (`value`), and when it was `completed`; none where it has kept nothing.
     Without an instant, Hudi looks at the last commit of all.

@@ -34,7 +34,7 @@
 {#- The last commit of the table where columns that the model has now were added to it, which is a commit: of nobody else. -#}
 {% macro _instant_with(target, present_columns, columns, instant) -%}
     {%- if columns | reject('in', present_columns | map(attribute='name') | list) | list -%}
-        {%- set instants = hudi_commits_of_rows(target) | map(attribute='commit_time') | list -%}
+        {%- set instants = hudi_instants(target) -%}
         {%- do return(instants[0] if instants[1] == instant else instant) -%}
     {%- endif -%}
     {%- do return(instant) -%}

@@ -93,7 +93,7 @@
     {%- do hudi_refuse_keys(key, counted['null_count'], counted['shared_count'], [difference]) -%}
     {%- do log(target ~ ': ' ~ counted['row_count'] ~ ' rows differ', info=true) -%}
     {%- if stands_on is not none -%}
-        {%- set instants = hudi_commits_of_rows(target) | map(attribute='commit_time') | list -%}
+        {%- set instants = hudi_instants(target) -%}
         {%- if instants[0] != stands_on -%}
             {%- do hudi_drop(difference) -%}
             {%- do return({'is_done': false, 'stands_on': instants[0]}) -%}
@@ -115,7 +115,7 @@
     {%- do hudi_reset_state() -%}
     {%- do hudi_drop(difference) -%}
     {%- if stands_on is not none -%}
-        {%- set instants = hudi_commits_of_rows(target) | map(attribute='commit_time') | list -%}
+        {%- set instants = hudi_instants(target) -%}
         {%- do return({'is_done': instants[1] == stands_on, 'stands_on': instants[0]}) -%}
     {%- endif -%}
     {%- do return({'is_done': true}) -%}

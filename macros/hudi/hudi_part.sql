@@ -25,14 +25,20 @@
 
 {#-
     Whether a table or view that is there stays as it is, since the command reads no rows of the upstreams, or some (`--empty`,
-    `--sample`). Its select is looked at all the same. `--full-refresh` says that it may be replaced.
+    `--sample`). Its select is looked at all the same. `--full-refresh` says that it may be replaced (`is_replaced`).
 -#}
-{% macro hudi_stays(target, existing) -%}
-    {%- set said = '--empty' if flags.EMPTY else ('--sample' if invocation_args_dict.get('sample') else none) -%}
-    {%- if said is none or existing is none or should_full_refresh() -%}
+{% macro hudi_stays(target, existing, is_replaced=should_full_refresh()) -%}
+    {%- set said = hudi_reads_a_part() -%}
+    {%- if said is none or existing is none or is_replaced -%}
         {%- do return(false) -%}
     {%- endif -%}
+    {%- do run_query('describe query ' ~ model.compiled_code) -%}
     {%- do log(target ~ ': it stays as it is: ' ~ said ~ ' reads no more of the upstreams than it has to', info=true) -%}
     {%- call statement('main') -%} select 'it stays as it is' as result {%- endcall -%}
     {%- do return(true) -%}
+{%- endmacro %}
+
+{#- The option by which a command reads no rows of the upstreams, or some; none where it reads all. -#}
+{% macro hudi_reads_a_part() -%}
+    {%- do return('--empty' if flags.EMPTY else ('--sample' if invocation_args_dict.get('sample') else none)) -%}
 {%- endmacro %}

@@ -7,7 +7,7 @@
     {%- do hudi_require_keys(wanted, hudi_record_key()) -%}
     {%- set is_overwritten = existing is not none and existing.is_hudi and hudi_is_laid_out(existing, wanted) -%}
     {%- if upstreams is not none -%}
-        {%- do hudi_set_state(upstreams, (hudi_commits_of_rows(existing) | map(attribute='commit_time') | list + [''])[0] if is_overwritten else '') -%}
+        {%- do hudi_set_state(upstreams, hudi_instants(existing)[0] if is_overwritten else '') -%}
     {%- endif -%}
     {%- if is_overwritten -%}
         {%- do hudi_write_as(target, 'upsert') -%}

@@ -5,7 +5,8 @@
 {% materialization snapshot, adapter='spark' %}
     {%- if config.get('file_format') == 'hudi' -%}
         {%- set existing = hudi_present(this) -%}
-        {%- if snapshot_stays(this, existing) -%}
+        {#- Also with --full-refresh: dbt never builds a snapshot anew -#}
+        {%- if existing is not none and existing.is_hudi and hudi_stays(this, existing, is_replaced=false) -%}
             {{ run_hooks(pre_hooks) }}
             {{ run_hooks(post_hooks) }}
             {{ return({'relations': [this.incorporate(type='table')]}) }}

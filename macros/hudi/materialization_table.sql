@@ -2,7 +2,6 @@
 {% materialization table, adapter='spark', supported_languages=['sql', 'python'] %}
     {%- if config.get('file_format') != 'hudi' or model['language'] != 'sql' -%}
         {%- if model['language'] == 'sql' and hudi_stays(this, load_relation(this)) -%}
-            {%- do run_query('describe query ' ~ compiled_code) -%}
             {%- do return({'relations': [this]}) -%}
         {%- endif -%}
         {%- do return(dbt.materialization_table_spark()) -%}

@@ -2,7 +2,6 @@
 {% materialization view, adapter='spark', supported_languages=['sql'] %}
     {%- set existing = load_relation(this) -%}
     {%- if hudi_stays(this, existing) -%}
-        {%- do run_query('describe query ' ~ compiled_code) -%}
         {%- do return({'relations': [this.incorporate(type='view')]}) -%}
     {%- endif -%}
     {%- do return(dbt.materialization_view_spark()) -%}

@@ -4,8 +4,8 @@
 -#}
 {% macro select_of(node) -%}
     {%- set names -%}
-        {% raw %}{% set ref, this, model = relation_of_ref, api.Relation.create(schema=graph.nodes[{% endraw %}'{{ node.unique_id }}'{% raw %}].schema,
-            identifier=graph.nodes[{% endraw %}'{{ node.unique_id }}'{% raw %}].alias), graph.nodes[{% endraw %}'{{ node.unique_id }}'{% raw %}] %}{% endraw %}
+        {{ "{% set model = graph.nodes['" ~ node.unique_id ~ "'] %}" }}
+        {% raw %}{% set ref, this = relation_of_ref, api.Relation.create(schema=model.schema, identifier=model.alias) %}{% endraw %}
     {%- endset -%}
     {%- do return(render(names ~ node.raw_code)) -%}
 {%- endmacro %}
