@@ -59,6 +59,8 @@ def main() -> None:
     parser.add_argument(
         "--rounds", type=int, default=4, help="Of slim builds and of increments, after one of each for warming up."
     )
+    parser.add_argument("--newest", action="store_true", help="The newest rows of sale change, not random ones.")
+    parser.add_argument("--increments-only", action="store_true", help="Increments against full refreshes alone.")
     options = parser.parse_args()
     port = free_port()
     os.environ["LAKE_THRIFT_PORT"] = str(port)
@@ -69,11 +71,11 @@ def main() -> None:
         project = Project.load(ROOT)
         spark = open_session(project, {**lasting(project), **server_settings(port)})
         with serving(spark, port):
-            _measure(spark, project, home, options.changes, options.rounds)
+            _measure(spark, project, home, options)
         spark.stop()
 
 
-def _measure(spark: SparkSession, project: Project, home: Path, changes: int, rounds: int) -> None:
+def _measure(spark: SparkSession, project: Project, home: Path, options: argparse.Namespace) -> None:
     tables = load_source(project, "tickit").tables
     for table in tables:
         landed(spark, table)
@@ -83,18 +85,21 @@ def _measure(spark: SparkSession, project: Project, home: Path, changes: int, ro
         shutil.copytree(path, copy / path.name) if path.is_dir() else shutil.copy(path, copy)
     os.chdir(copy)
     _timed(["build", "--full-refresh"])
+    (sale,) = (table for table in tables if table.name == "sale")
+    if options.increments_only:
+        out.print(_increments(spark, sale, options))
+        return
     state = home / "state"
     state.mkdir()
     shutil.copy(copy / "target" / "manifest.json", state)
     # Before anything changes in silver: neither of them reads log files.
-    out.print(_slim_builds(copy, state, rounds))
+    out.print(_slim_builds(copy, state, options.rounds))
     built, alone = _timed(["build", "--full-refresh", "--threads", "1"])
     out.print(
         f"dbt build in one thread: {alone:.1f} s, its {built.statements:,} statements {built.in_statements:.1f} s, "
         f"ratio {alone / built.in_statements:.2f}"
     )
-    (sale,) = (table for table in tables if table.name == "sale")
-    out.print(_increments(spark, sale, changes, rounds))
+    out.print(_increments(spark, sale, options))
     for materialized in ("table", "incremental"):
         took = _ten_rows(home / materialized, materialized)
         out.print(f"ten rows, {materialized}: {', '.join(f'{seconds:.2f}' for seconds in took)} s")
@@ -130,14 +135,15 @@ def _grid(title: str, sides: Sequence[str], spent: Mapping[str, list[tuple[float
     return grid
 
 
-def _increments(spark: SparkSession, sale: Table, changes: int, rounds: int) -> Grid:
+def _increments(spark: SparkSession, sale: Table, options: argparse.Namespace) -> Grid:
     assert isinstance(sale.connection, FilesConnection)
     topic = Path(sale.connection.path) / sale.options.topic
     events = [json.loads(line) for path in sorted(topic.rglob("*.json")) for line in path.read_text().splitlines()]
     draw = random.Random(1)  # noqa: S311
     spent: dict[str, list[tuple[float, ...]]] = {}
-    for number in range(1, rounds + 2):
-        changed = draw.sample(events, changes)
+    newest = sorted(events, key=lambda event: int(event["salesid"]))[-options.changes :]
+    for number in range(1, options.rounds + 2):
+        changed = newest if options.newest else draw.sample(events, options.changes)
         lines = (json.dumps(_updated(event, number, at)) for at, event in enumerate(changed))
         (topic / f"{sale.options.topic}+0+{number * BEHIND}.json").write_text("\n".join(lines) + "\n")
         landed(spark, sale)
@@ -146,7 +152,8 @@ def _increments(spark: SparkSession, sale: Table, changes: int, rounds: int) -> 
         if number > 1:
             for model, seconds in increment.seconds.items():
                 spent.setdefault(model, []).append((seconds, full.seconds[model]))
-    return _grid(f"{changes:,} changes of sale, median of {rounds}", ("increment", "full refresh"), spent)
+    which = f"{options.changes:,} changes of {'the newest rows' if options.newest else 'any rows'} of sale"
+    return _grid(f"{which}, median of {options.rounds}", ("increment", "full refresh"), spent)
 
 
 def _updated(event: dict[str, object], number: int, at: int) -> dict[str, object]:

@@ -349,7 +349,7 @@ MUTATIONS = (
     Mutation(
         "nothing is compacted beside the batches",
         "ingest/continuous.py",
-        "self._asked[silver.table.name] = self._pool.submit(self._keep_up, silver)",
+        "self._asked[silver.table.name] = self._pool.submit(self._keep_up, silver, is_behind)",
         "pass",
         (f"{UPKEEP}::test_a_table_is_compacted_beside_its_batches",),
     ),

@@ -296,14 +296,14 @@ class _Upkeep:
         self._lock = threading.Lock()
         self.errors: dict[str, LakeError] = {}
 
-    def ask(self, silver: SilverTable) -> None:
+    def ask(self, silver: SilverTable, is_behind: bool) -> None:
         """Has a table compacted where that is due, once those that asked before have been."""
         with self._lock:
             asked = self._asked.get(silver.table.name)
             if asked is None or asked.done():
                 if asked:
                     asked.result()
-                self._asked[silver.table.name] = self._pool.submit(self._keep_up, silver)
+                self._asked[silver.table.name] = self._pool.submit(self._keep_up, silver, is_behind)
 
     def close(self) -> None:
         """Waits for the compaction that runs; those that wait are left to the next process."""
@@ -312,11 +312,11 @@ class _Upkeep:
             if not asked.cancelled():
                 asked.result()
 
-    def _keep_up(self, silver: SilverTable) -> None:
+    def _keep_up(self, silver: SilverTable, is_behind: bool) -> None:
         name = silver.table.name
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", "upkeep")
         try:
-            keep_up(silver)
+            keep_up(silver, is_behind)
         except LakeError as error:
             self.errors[name] = error
             self._failed(silver.table, error)

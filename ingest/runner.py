@@ -78,7 +78,7 @@ class Landed:
 _LONGEST_REASON = 200
 # So many events of a table may be quarantined, or this share of those that were read, and it is well all the same.
 _WELL_QUARANTINED, _WELL_SHARE = 10, 0.1
-Upkeep = Callable[[SilverTable], None]
+Upkeep = Callable[[SilverTable, bool], None]
 
 
 def land(
@@ -300,7 +300,8 @@ def land_table(
     gate:
         Which events may be landed now; None where all may.
     upkeep:
-        Called with the table where it may be compacted: after each portion, and where nothing waits.
+        Called with the table, and whether more of it waits, where it may be compacted: after each portion, and where
+        nothing waits.
 
     Raises
     ------
@@ -312,24 +313,25 @@ def land_table(
     if not begun.pending.waiting:
         _conform(begun)
         nothing = Landed(table, unit=begun.pending.unit, ends=begun.pending.ends(), totals=begun.totals)
-        return _kept_up(nothing, begun.silver, upkeep)
+        return _kept_up(nothing, begun.silver, upkeep, is_behind=False)
     landed, totals = None, begun.totals
     while True:
         portion = begun.pending.portion()
         progress(table.name, "land", f"{begun.pending.waiting:,} {portion.unit}")
         share = portion.waiting / begun.pending.waiting
         done = _land_portion(replace(begun, pending=portion), gate, share)
-        done = _kept_up(done, begun.silver, upkeep)
+        is_last = portion.waiting == begun.pending.waiting
+        done = _kept_up(done, begun.silver, upkeep, is_behind=not is_last)
         landed = landed + done if landed else done
-        if done.error or done.waiting or portion.waiting == begun.pending.waiting:
+        if done.error or done.waiting or is_last:
             return replace(landed, ends=begun.pending.ends(), totals=totals + landed.counts)
         begun = begun.gone_on()
 
 
-def _kept_up(landed: Landed, silver: SilverTable, upkeep: Upkeep) -> Landed:
+def _kept_up(landed: Landed, silver: SilverTable, upkeep: Upkeep, *, is_behind: bool) -> Landed:
     """What was landed, with the error that kept the table from being compacted, where it has no other."""
     try:
-        upkeep(silver)
+        upkeep(silver, is_behind)
     except LakeError as error:
         return landed if landed.error else replace(landed, error=error)
     return landed

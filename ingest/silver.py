@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import takewhile
+from types import MappingProxyType
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -38,8 +39,11 @@ KEEPS_CUTS = {
     "hoodie.keep.min.commits": "30",
     "hoodie.keep.max.commits": "40",
 }
-# After so many commits a merge-on-read table is compacted: what its readers merge stays bounded.
+# After so many commits a merge-on-read table is compacted: what its readers merge stays bounded. A batch of so many
+# rows that it writes this share of the table's files at once makes each read take four times as long
+# (docs/performance.md), and is compacted when nothing waits behind it.
 _COMMITS_A_COMPACTION = 10
+_LARGE_BATCH_ROWS, _LARGE_BATCH_SHARE = 1_000, 0.1
 _making_schemas = threading.Lock()
 # A small table's bucket has about so many rows, so that several tasks read and write it; a large one's the more, as
 # a commit of random rows writes a file into each bucket, however few they are (docs/performance.md).
@@ -339,10 +343,16 @@ class SilverTable:
         """
         self._commit(rows.select(*self.columns()), state, "delete")
 
-    def compact(self) -> bool:
-        """Carries out the compaction that a commit has planned, or that was broken off; whether there was one.
+    def compact(self, *, is_behind: bool = False) -> bool:
+        """Carries out the compaction that is due, or that was broken off; whether there was one.
 
-        Other commits may be made meanwhile.
+        Due is what a commit has planned, and what the last commit has written where that is much for the table. Other
+        commits may be made meanwhile.
+
+        Parameters
+        ----------
+        is_behind:
+            More waits to be landed: only what is planned is compacted.
 
         Raises
         ------
@@ -352,10 +362,12 @@ class SilverTable:
         if self.table.options.table_type != "mor" or not self.exists():
             return False
         try:
-            if self._client().getActiveTimeline().filterPendingCompactionTimeline().empty():
-                return False
-            options = ",".join(f"{name}={value}" for name, value in SMALL_COMMITS.items())
-            self.spark.sql(f"call run_compaction(op => 'run', path => {literal(self.path)}, options => '{options}')")
+            timeline = self._client().getActiveTimeline()
+            if timeline.filterPendingCompactionTimeline().empty():
+                if is_behind or not _ends_with_a_large_batch(timeline):
+                    return False
+                self._run_compaction("schedule", {"hoodie.compact.inline.max.delta.commits": "1"})
+            self._run_compaction("run")
         except (PySparkException, Py4JJavaError) as error:
             raise WriteError(
                 f"it cannot be compacted: {root_cause(error)}",
@@ -363,6 +375,11 @@ class SilverTable:
                 action="what was read is landed, and readers see it; it is tried again after the next batch, or run",
             ) from error
         return True
+
+    def _run_compaction(self, operation: str, more: Mapping[str, str] = MappingProxyType({})) -> None:
+        options = ",".join(f"{name}={value}" for name, value in {**SMALL_COMMITS, **more}.items())
+        path = literal(self.path)
+        self.spark.sql(f"call run_compaction(op => '{operation}', path => {path}, options => '{options}')")
 
     def columns(self) -> list[str]:
         """The table's columns without Hudi's own, quoted."""
@@ -530,6 +547,21 @@ def _newest_first(timeline: Any) -> Iterator[tuple[Any, Any]]:
     instants = timeline.getReverseOrderedInstants().iterator()
     while instants.hasNext():
         yield timeline, instants.next()
+
+
+def _ends_with_a_large_batch(timeline: Any) -> bool:
+    """Whether the last commit has written log files of at least a tenth of what the last compaction wrote."""
+    last = timeline.getCommitsTimeline().filterCompletedInstants().lastInstant()
+    if not last.isPresent() or last.get().getAction() != "deltacommit":
+        return False
+    batch = timeline.readCommitMetadata(last.get())
+    if batch.fetchTotalRecordsWritten() < _LARGE_BATCH_ROWS:
+        return False
+    whole = timeline.getCommitAndReplaceTimeline().filterCompletedInstants().lastInstant()
+    if not whole.isPresent():
+        return False
+    share = _LARGE_BATCH_SHARE * timeline.readCommitMetadata(whole.get()).fetchTotalBytesWritten()
+    return bool(batch.fetchTotalBytesWritten() >= share)
 
 
 def _completion(instant: Any) -> str:

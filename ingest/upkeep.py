@@ -15,17 +15,17 @@ from ingest.pending import Pending, position_at
 from ingest.silver import Counts, SilverTable, State
 
 
-def keep_up(silver: SilverTable) -> None:
-    """Compacts a table and its history, where a commit has planned it.
+def keep_up(silver: SilverTable, is_behind: bool) -> None:
+    """Compacts a table and its history, where that is due (`SilverTable.compact`).
 
     Raises
     ------
     WriteError
         Hudi could not write. Nothing is lost then.
     """
-    silver.compact()
+    silver.compact(is_behind=is_behind)
     if silver.table.options.history:
-        history.changes_of(silver).compact()
+        history.changes_of(silver).compact(is_behind=is_behind)
 
 
 def purge(spark: SparkSession, table: Table, now: datetime | None = None) -> int:

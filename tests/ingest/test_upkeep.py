@@ -147,7 +147,7 @@ def test_a_table_is_compacted_beside_its_batches(make_project: MakeProject, spar
 
     for number in range(12):
         deliver(number)
-        (landed,) = land(spark, [table], upkeep=lambda _: None)
+        (landed,) = land(spark, [table], upkeep=lambda *_: None)
         assert landed.error is None
     assert commits("*.compaction.requested") == [1, 1], "planned"
     assert commits("*.commit") == [1, 0], "of the first batch, in bulk; nothing is compacted yet"
@@ -162,6 +162,46 @@ def test_a_table_is_compacted_beside_its_batches(make_project: MakeProject, spar
     assert project.rows(spark, "note") == [{"note_id": 1, "title": "batch 14", "body": "b"}]
     assert changes_of(silver).read().count() == 15
     assert project.state(spark, "note").totals == Counts(read=15, applied=15)
+
+
+def test_a_batch_that_is_large_for_its_table_is_compacted_when_nothing_waits_behind_it(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """Readers merge no log files of it; small batches, and large ones amid a backlog, are left to a later commit."""
+    project = make_project({"tables": [notes(table_type="mor")]})
+    silver, position = project.silver(spark, "note"), 0
+
+    def deliver(op: str, rows: int, text: str) -> None:
+        nonlocal position
+        events = [note(op, 10_000 * position + number, number, text) for number in range(1, rows + 1)]
+        project.deliver("shop.note", position, events)
+        position += rows
+
+    def log_files() -> int:
+        slices = spark.sql(f"call show_fsview_latest(table => '{project.schema}.note')")
+        return sum(row["num_delta_files"] for row in slices.select("num_delta_files").collect())
+
+    deliver("c", 2_000, "first")
+    project.land_well(spark)
+    deliver("u", 900, "few")
+    project.land_well(spark)
+    assert log_files() == 1
+    deliver("u", 1_500, "many")
+    project.land_well(spark)
+    assert log_files() == 0
+    deliver("u", 1_500, "a")
+    deliver("u", 1_500, "b")
+    project.connect({"batch_bytes": 1})
+    portions: list[int] = []
+    (landed,) = land(spark, project.source().tables, upkeep=lambda table, behind: portions.append(behind))
+    assert landed.error is None
+    assert portions == [True, False]
+    assert not silver.compact(is_behind=True)
+    assert log_files() == 2
+    project.land_well(spark)
+    assert log_files() == 0, "what was left is found where nothing is new"
+    titles = project.rows(spark, "note", "title")
+    assert [titles.count({"title": text}) for text in ("b", "first")] == [1_500, 500]
 
 
 @pytest.mark.parametrize(
