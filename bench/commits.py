@@ -25,12 +25,13 @@ from rich.console import Console
 from bench.footprint import Processes
 from bench.lake import lake_of_its_own
 from bench.updates import landed
+from ingest.config.project import Project
+from ingest.config.sources_file import load_source
+from ingest.config.tables import Table
 from ingest.datasets import generate
-from ingest.declaration import Table, load_source
-from ingest.decode.columns import silver_columns
-from ingest.project import Project
-from ingest.session import lasting, open_session
-from ingest.silver import SilverTable
+from ingest.schema.change import silver_columns
+from ingest.silver.table import SilverTable
+from ingest.spark.session import lasting, open_session
 
 SCALE = 0.05
 out = Console(width=None if Console().is_terminal else 140, highlight=False)

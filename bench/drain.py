@@ -4,7 +4,7 @@ A Kafka of its own (and a registry, for Avro) gets TICKIT's snapshot in seven to
 drains it. Then updates of random rows come at once, in proportion to the tables' sizes: a tenth of them warms every
 side up, the whole number is what is timed. All sides but the last run in one session, four topics at a time. The sides:
 
-- ours: `ingest.runner.land` of all seven tables;
+- ours: `ingest.landing.run.land` of all seven tables;
 - limit: Spark reading the same records and appending their values as Parquet, as they are: bytes, no columns;
 - columns: the same, decoded to columns first: no exact types, no order, no keys, no table;
 - foreachbatch: Structured Streaming as Hudi's guide shows it: each batch is decoded to columns and upserted by key,
@@ -52,14 +52,17 @@ from bench.lake import lake_of_its_own
 from dev.chain import processes
 from dev.chain.servers import Chain, Registry
 from dev.chain.settings import PORTS, Settings
+from ingest.config.connections import KafkaConnection, RegistryConnection
+from ingest.config.project import Project
+from ingest.config.sources_file import load_source
+from ingest.config.tables import Table
 from ingest.datasets import generate, tickit
 from ingest.datasets.debezium import avro_schema, topic_of
-from ingest.declaration import Table, load_source
-from ingest.jars import choose_java, fetch
-from ingest.project import KafkaConnection, Project, RegistryConnection
-from ingest.runner import land
-from ingest.session import java_class, lasting, open_session
+from ingest.landing.run import land
 from ingest.sources import kafka
+from ingest.spark.jars import choose_java, fetch
+from ingest.spark.jvm import java_class
+from ingest.spark.session import lasting, open_session
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKERS = 4

@@ -37,12 +37,14 @@ from rich.table import Table as Grid
 from bench.footprint import Footprint, Processes
 from bench.lake import lake_of_its_own
 from bench.updates import BEHIND, TABLE, landed
+from ingest.config.connections import FilesConnection
+from ingest.config.project import Project
+from ingest.config.sources_file import load_source
+from ingest.config.tables import Table
 from ingest.datasets import generate
-from ingest.declaration import Table, load_source
-from ingest.decode.columns import silver_columns
-from ingest.project import FilesConnection, Project
-from ingest.session import lasting, open_session
-from ingest.silver import SilverTable
+from ingest.schema.change import silver_columns
+from ingest.silver.table import SilverTable
+from ingest.spark.session import lasting, open_session
 
 # The original `sale` has 172,456 rows at scale 1; this many are enough to repeat.
 SAMPLE_SCALE = 0.05

@@ -18,12 +18,13 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from bench.lake import lake_of_its_own
+from ingest.config.project import Project
+from ingest.config.sources_file import load_source
+from ingest.config.tables import Table
 from ingest.datasets import generate
-from ingest.declaration import Table, load_source
-from ingest.project import Project
-from ingest.runner import land
-from ingest.session import open_session
+from ingest.landing.run import land
 from ingest.sources.files import TopicFolder
+from ingest.spark.session import open_session
 
 WORKERS = 4
 

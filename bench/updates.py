@@ -24,13 +24,15 @@ import fastavro
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.lake import lake_of_its_own
+from ingest.config.connections import FilesConnection
+from ingest.config.project import Project
+from ingest.config.sources_file import load_source
+from ingest.config.tables import Table
 from ingest.datasets import generate
-from ingest.declaration import Table, load_source
-from ingest.project import FilesConnection, Project
-from ingest.runner import land
-from ingest.session import open_session
-from ingest.silver import SilverTable
+from ingest.landing.run import land
+from ingest.silver.table import SilverTable
 from ingest.sources.files import TopicFolder
+from ingest.spark.session import open_session
 
 TABLE = "sale"
 # How far an update lies behind the snapshot in its log: any LSN or binlog position is smaller.

@@ -23,14 +23,14 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from dev.commands import Built, bar, run_dbt
-from ingest.cli import land_with_progress, landed_grid
+from ingest.cli.app import land_with_progress, landed_grid
+from ingest.config.project import Project
+from ingest.config.sources_file import load_source
 from ingest.datasets import generate
-from ingest.declaration import load_source
 from ingest.errors import LakeError
-from ingest.project import Project
-from ingest.runner import Landed
-from ingest.session import open_session
-from ingest.silver import SilverTable
+from ingest.landing.table import Landed
+from ingest.silver.table import SilverTable
+from ingest.spark.session import open_session
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = "tickit"

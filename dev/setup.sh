@@ -15,5 +15,5 @@ if [ "$(cat "$venv/.locked" 2>/dev/null)" != "$wanted" ]; then
   echo "$wanted" > "$venv/.locked"
 fi
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-"$venv/bin/python" -m ingest.jars
+"$venv/bin/python" -m ingest.spark.jars
 "$venv/bin/python" dev/dbt_packages.py

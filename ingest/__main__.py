@@ -1,5 +1,5 @@
 """`python -m ingest` is `lake`."""
 
-from ingest.cli import app
+from ingest.cli.app import app
 
 app()

@@ -17,12 +17,14 @@ from dbt.cli.main import dbtRunner
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from ingest import quarantine
-from ingest.declaration import Source, load_source
-from ingest.project import Project
-from ingest.runner import Landed, land
-from ingest.session import lasting, open_session
-from ingest.silver import Counts, SilverTable, State
+from ingest.config.project import Project
+from ingest.config.sources_file import Source, load_source
+from ingest.landing.run import land
+from ingest.landing.table import Landed
+from ingest.silver import quarantine
+from ingest.silver.state import Counts, State
+from ingest.silver.table import SilverTable
+from ingest.spark.session import lasting, open_session
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 # The processes that tests run in are told a terminal's width, and have none.

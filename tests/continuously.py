@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from ingest.continuous import Continuous, Progress
-from ingest.declaration import Table
+from ingest.config.tables import Table
+from ingest.landing.continuous import Continuous, Progress
 
 _WITHIN_S = 120
 

@@ -23,8 +23,9 @@ from typing import Any
 from conftest import REPOSITORY, DbtProject, new_project, pg, table_of
 from pyspark.sql import SparkSession
 
-from ingest.history import SUFFIX
-from ingest.silver import SilverTable, State
+from ingest.silver.change_log import SUFFIX
+from ingest.silver.state import State
+from ingest.silver.table import SilverTable
 
 TABLE = "item"
 LIMIT_S = 180
@@ -33,10 +34,10 @@ EVENTS_A_BATCH = 12
 LANDS_ON_DEMAND = """
 import sys
 from pathlib import Path
-from ingest.declaration import load_source
-from ingest.project import Project
-from ingest.runner import land
-from ingest.session import open_session
+from ingest.config.tables import load_source
+from ingest.config.project import Project
+from ingest.landing.run import land
+from ingest.spark.session import open_session
 project = Project.load(Path(sys.argv[1]))
 tables = load_source(project, "shop").tables
 spark = open_session(project)

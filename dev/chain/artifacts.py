@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ingest.errors import SetupError
-from ingest.jars import cache, choose_java, fetch, java_version
+from ingest.spark.jars import cache, choose_java, fetch, java_version
 
 LOCKS = Path(__file__).with_name("locks")
 REGISTRY_JAVA = 21

@@ -21,7 +21,7 @@ from dev.chain.artifacts import registry_java, unpacked
 from dev.chain.processes import Server, give, owner_of, run
 from dev.chain.settings import HOST, Settings, write_private
 from ingest.errors import SetupError
-from ingest.jars import choose_java
+from ingest.spark.jars import choose_java
 
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 # One processor's worth of Java: what lives on a laptop beside Spark must start fast and stay small.

@@ -23,15 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingest.datasets.model import Column, Database, Table
-from ingest.datasets.tickit_names import (
-    CATEGORIES,
-    CITIES,
-    FIRST_NAMES,
-    LAST_NAMES,
-    VENUE_KINDS,
-    VENUE_PREFIXES,
-    WORKS,
-)
+from ingest.datasets.tickit_names import CATEGORIES, CITIES, FIRST_NAMES, LAST_NAMES, VENUE_KINDS, VENUE_PREFIXES, WORKS
 from ingest.errors import LakeError
 
 Ints = npt.NDArray[np.int64]

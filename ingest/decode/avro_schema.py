@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ingest.decode.connect_schema import DECIMAL
+from ingest.schema.connect import DECIMAL
 
 # Digits of Spark's widest decimal: of a wider one its reader refuses the whole schema. PostgreSQL's money has 64.
 _SPARKS_DIGITS = 38

@@ -17,9 +17,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from ingest import policies
-from ingest.declaration import Column, Table
-from ingest.decode.columns import (
+from ingest.config.tables import Column, Table
+from ingest.decode.fields import Converted, Field
+from ingest.decode.record_key import KEY_TEXT, RecordKeys
+from ingest.decode.types import converted
+from ingest.schema import masking
+from ingest.schema.change import (
     OPTIONAL,
     POSITION_COLUMNS,
     READ,
@@ -28,10 +31,8 @@ from ingest.decode.columns import (
     is_record,
     metadata_columns,
 )
-from ingest.decode.columns import problem as problem_of
-from ingest.decode.record_key import KEY_TEXT, RecordKeys
-from ingest.decode.types import Converted, Field, converted
-from ingest.plan import Reading, Version
+from ingest.schema.change import problem as problem_of
+from ingest.schema.evolution import Reading, Version
 
 # How a typed event is kept as text: exact to the microsecond.
 EVENT_AS_JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
@@ -97,8 +98,8 @@ def decoded_changes(
 
     `tombstone`: whether the record has no value, and so may be a delete (`tombstones`), of a key that is lost where it
     has none; in a file of values alone it says nothing. `unreadable` and the `further` fields are looked at only for a
-    table with column policies (`ingest.policies`): where nothing of an event can be told apart, and what else of it is
-    worth keeping in the quarantine.
+    table with column policies (`ingest.schema.masking`): where nothing of an event can be told apart, and what else of
+    it is worth keeping in the quarantine.
     """
     may_delete = (F.col("_key").isNotNull() | is_record()) & F.lit(bool(table.key))
     is_tombstone = F.coalesce(tombstone, F.lit(False)) & F.coalesce(may_delete, F.lit(False))
@@ -123,7 +124,7 @@ def decoded_changes(
         *(_looked_at_for_masks(unreadable, further, absent) if table.is_masked else ()),
     )
     if table.is_masked:
-        untyped = policies.with_salt(untyped, table)
+        untyped = masking.with_salt(untyped, table)
     unavailable = {
         name: F.col("_unavailable").isNotNull() & F.array_contains(F.split("_unavailable", UNAVAILABLE_SEPARATOR), name)
         for name in _may_be_unavailable(fields, table, absent)
@@ -135,7 +136,7 @@ def decoded_changes(
         hashes = {name: _kept_hash(name, values[name], unavailable.get(name)) for name in table.hashed}
         masked, kept_form = _masked(fields, further, hashes, form)
         is_unreadable = F.col("_unreadable") | F.col("_tombstone")
-        told_of = F.coalesce(policies.not_kept(F.col("_raw"), table), F.lit("not kept: the key of a tombstone"))
+        told_of = F.coalesce(masking.not_kept(F.col("_raw"), table), F.lit("not kept: the key of a tombstone"))
         kept = F.when(is_unreadable, told_of).otherwise(masked).cast("binary")
         found = F.concat(found, F.coalesce(F.when(is_unreadable, F.concat(F.lit("; "), told_of)), F.lit("")))
         # Only of what is kept: it takes as long as the rest of the event does.
@@ -237,7 +238,7 @@ def _as_silver_has_it(found: Field, column: Column | None, data_type: T.DataType
     if column is not None and column.hashed_from is not None:
         return _hashed(change, column.hashed_from)
     if column is not None and column.hashed_before is not None:
-        return Converted(*policies.taken(change.value, column.hashed_before))
+        return Converted(*masking.taken(change.value, column.hashed_before))
     return change
 
 
@@ -295,7 +296,7 @@ def _looked_at_for_masks(
 
 def _hashed(change: Converted, data_type: T.DataType) -> Converted:
     told = F.lit(f"a value that is not exactly a {data_type.simpleString()}, and is not shown (policy: hash)")
-    return Converted(policies.hashed(change.value, data_type), F.when(change.problem.isNotNull(), told))
+    return Converted(masking.hashed(change.value, data_type), F.when(change.problem.isNotNull(), told))
 
 
 def _masked(
@@ -309,7 +310,7 @@ def _masked(
     values = {name: hashes.get(name, F.col(f"`{name}`")) for name in fields}
     values |= {name: F.col(_quoted(f"_further_{name}")) for name in further}
     if form is None:
-        return policies.masked_text(values, F.col("_absent")), policies.MASKED_FORM
+        return masking.masked_text(values, F.col("_absent")), masking.MASKED_FORM
     types = {name: field.data_type for name, field in (*fields.items(), *further.items())}
     types |= dict.fromkeys(hashes, T.StringType())
     names = [name for name, data_type in types.items() if not isinstance(data_type, T.NullType)]
@@ -321,7 +322,7 @@ def _masked(
 
 def _kept_hash(name: str, value: Expression, unavailable: Expression | None) -> Expression:
     """What a masked event has of a hashed column: the hash, Debezium's placeholder, null, or that nothing was kept."""
-    told = F.coalesce(value, F.lit(policies.NOT_KEPT))
+    told = F.coalesce(value, F.lit(masking.NOT_KEPT))
     if unavailable is not None:
         told = F.when(unavailable, F.lit(UNAVAILABLE_VALUE)).otherwise(told)
     return F.when(F.col(f"`{name}`").isNotNull(), told)

@@ -12,14 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from ingest import policies
-from ingest.declaration import Table
-from ingest.decode.columns import (
-    READ,
-    metadata_columns,
-)
-from ingest.decode.columns import problem as problem_of
-from ingest.decode.connect_schema import ConnectSchema, connect_schema
+from ingest.config.tables import Table
 from ingest.decode.decoded import (
     EVENT_AS_JSON,
     MISREAD,
@@ -30,7 +23,8 @@ from ingest.decode.decoded import (
     envelope_problem,
     lacking,
 )
-from ingest.decode.flat import IS_CUT, between, value_column
+from ingest.decode.fields import BITS, Field
+from ingest.decode.flat_json import IS_CUT, between, value_column
 from ingest.decode.json_forms import (
     EXAMPLES,
     WHITE_SPACE,
@@ -49,8 +43,11 @@ from ingest.decode.json_forms import (
 )
 from ingest.decode.record_key import RecordKeys
 from ingest.decode.typed_events import typed_part
-from ingest.decode.types import BITS, Field
-from ingest.plan import EventField, Reading, Version
+from ingest.schema import masking
+from ingest.schema.change import READ, metadata_columns
+from ingest.schema.change import problem as problem_of
+from ingest.schema.connect import ConnectSchema, connect_schema
+from ingest.schema.evolution import EventField, Reading, Version
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,8 @@ class JsonSource:
     are_records:
         The texts are values of records, of which an empty one is a mistake; an empty line of a file says nothing.
     events:
-        About how many there are. Of many that are alike the texts are cut, where they can be (`ingest.decode.flat`).
+        About how many there are. Of many that are alike the texts are cut, where they can be
+        (`ingest.decode.flat_json`).
     """
 
     lines: DataFrame
@@ -371,7 +369,7 @@ def texts_again(events: DataFrame, table: Table, keys: RecordKeys) -> list[Part]
     Parameters
     ----------
     events:
-        Columns `value` string, `_form` string (see `ingest.decode.columns`) and those of `READ`.
+        Columns `value` string, `_form` string (see `ingest.schema.change`) and those of `READ`.
     """
     parts: list[Part] = []
     for (form,) in events.select("_form").distinct().collect():
@@ -391,7 +389,7 @@ def texts_again(events: DataFrame, table: Table, keys: RecordKeys) -> list[Part]
 
 
 def _decode_masked(part: Part, form: str, table: Table, reading: Reading) -> DataFrame:
-    decoded = part.decode(policies.taken_as_hashed(table), reading)
+    decoded = part.decode(masking.taken_as_hashed(table), reading)
     return decoded.withColumn("_form", F.when(F.col("_raw").isNotNull(), F.lit(form)))
 
 

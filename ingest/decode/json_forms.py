@@ -17,12 +17,12 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from ingest.declaration import Table
-from ingest.decode.columns import UNAVAILABLE_VALUE
+from ingest.config.tables import Table
 from ingest.decode.decoded import HEARTBEAT, IMAGES, control_of, is_control_schema
-from ingest.decode.flat import FlatForm
-from ingest.plan import EventField
-from ingest.session import java_class
+from ingest.decode.flat_json import FlatForm
+from ingest.schema.change import UNAVAILABLE_VALUE
+from ingest.schema.evolution import EventField
+from ingest.spark.jvm import java_class
 
 # What may stand around a JSON text (RFC 8259, section 2).
 WHITE_SPACE = " \t\n\r"

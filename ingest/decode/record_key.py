@@ -17,12 +17,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.avro.functions import from_avro
 
-from ingest.declaration import Table
+from ingest.config.tables import Table
 from ingest.decode.avro_schema import without_logical_types
-from ingest.decode.connect_schema import connect_schema
+from ingest.decode.fields import Field
 from ingest.decode.registry import Registry, parsed, schema_of_file, semantic_types
-from ingest.decode.types import Field
 from ingest.errors import InputError
+from ingest.schema.connect import connect_schema
 
 # The text of a record's key as a JSON object, where it was looked at.
 KEY_TEXT = "_key_text"

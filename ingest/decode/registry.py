@@ -17,9 +17,9 @@ import httpx
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from ingest.config.connections import RegistryConnection
 from ingest.errors import InputError, UnavailableError
-from ingest.project import RegistryConnection
-from ingest.session import first_line, java_class
+from ingest.spark.jvm import first_line, java_class
 
 # Seconds before each further attempt: a registry that is started anew, or is busy, answers within a few seconds.
 _PAUSES = (0.2, 0.6, 1.8)

@@ -10,14 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from ingest import policies
-from ingest.declaration import Table
-from ingest.decode.columns import (
-    MetadataColumn,
-    metadata_columns,
-)
-from ingest.decode.columns import problem as problem_of
-from ingest.decode.connect_schema import DECIMAL
+from ingest.config.tables import Table
 from ingest.decode.decoded import (
     CONTROL,
     EVENT_AS_JSON,
@@ -32,9 +25,13 @@ from ingest.decode.decoded import (
     is_of_control,
     lacking,
 )
+from ingest.decode.fields import Field
 from ingest.decode.record_key import RecordKeys
-from ingest.decode.types import Field
-from ingest.plan import EventField, Reading, Version
+from ingest.schema import masking
+from ingest.schema.change import MetadataColumn, metadata_columns
+from ingest.schema.change import problem as problem_of
+from ingest.schema.connect import DECIMAL
+from ingest.schema.evolution import EventField, Reading, Version
 
 
 def typed_part(
@@ -188,7 +185,7 @@ def decode_rows(
         absent={name: is_update for name in (column.name for column in table.columns)
                 if isinstance(fields[name].data_type, T.NullType)},
         optional={column.name for column in table.columns},
-        unreadable=policies.all_null([field.value for field in fields.values()]) if table.is_masked else F.lit(False),
+        unreadable=masking.all_null([field.value for field in fields.values()]) if table.is_masked else F.lit(False),
         further={name: row_field(name) for name in reading.refused},
     )  # fmt: skip
 

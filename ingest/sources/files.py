@@ -13,10 +13,10 @@ from typing import Literal
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from ingest.declaration import Table
+from ingest.config.connections import FilesConnection
+from ingest.config.tables import Table
 from ingest.errors import InputError
-from ingest.project import FilesConnection
-from ingest.session import java_class
+from ingest.spark.jvm import java_class
 
 Encoding = Literal["avro", "json", "records"]
 ENCODINGS: dict[str, Encoding] = {".avro": "avro", ".json": "json", ".jsonl": "json", ".parquet": "records"}

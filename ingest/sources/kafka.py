@@ -19,10 +19,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest.declaration import Table
+from ingest.config.connections import KafkaConnection
+from ingest.config.tables import Table
 from ingest.errors import InputError, UnavailableError
-from ingest.project import KafkaConnection
-from ingest.session import java_class, root_cause
+from ingest.spark.jvm import java_class, root_cause
 
 log = logging.getLogger(__name__)
 

@@ -27,12 +27,15 @@ from deliveries.forms import Book, Record, key_schema, record_of, unknown_id, va
 from deliveries.history import File, delivered
 from deliveries.model import Expected, expected, expected_when_mended, mended
 from deliveries.values import micros
-from ingest import quarantine
-from ingest.declaration import Table
+from ingest.config.tables import Table
 from ingest.decode import json_forms
 from ingest.errors import WriteError
-from ingest.runner import Landed, land, replay
-from ingest.silver import Counts, SilverTable
+from ingest.landing.run import land
+from ingest.landing.table import Landed
+from ingest.operations.replay import replay
+from ingest.silver import quarantine
+from ingest.silver.state import Counts
+from ingest.silver.table import SilverTable
 
 Put = Callable[[Case, str, Sequence[Record], int], None]
 # More digits than any column has: nothing is rounded.

@@ -15,7 +15,7 @@ from conftest import DbtProject, MakeProject, pg, table_of
 from pyspark.sql import SparkSession
 
 from ingest.errors import InputError, LakeError, WriteError
-from ingest.silver import Counts
+from ingest.silver.state import Counts
 
 pytestmark = pytest.mark.spark
 

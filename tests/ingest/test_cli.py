@@ -11,7 +11,7 @@ import pytest
 from conftest import DbtProject, MakeProject, pg, table_of
 from typer.testing import CliRunner, Result
 
-from ingest.cli import app
+from ingest.cli.app import app
 
 ZERO = dict.fromkeys(("read", "applied", "superseded", "duplicate", "ignored", "quarantined"), 0)
 

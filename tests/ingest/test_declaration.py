@@ -11,9 +11,10 @@ import pytest
 from conftest import REPOSITORY, DbtProject, MakeProject, table_of
 from pyspark.sql import types as T
 
-from ingest.declaration import load_source, load_sources, parse_data_type
+from ingest.config.connections import FilesConnection
+from ingest.config.project import Project
+from ingest.config.sources_file import load_source, load_sources, parse_data_type
 from ingest.errors import DeclarationError
-from ingest.project import FilesConnection, Project
 
 Entry = dict[str, Any]
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from ingest.declaration import Table
-from ingest.decode.columns import UNAVAILABLE_VALUE
+from ingest.config.tables import Table
 from ingest.decode.decoded import MISREAD
-from ingest.decode.flat import FlatForm
+from ingest.decode.flat_json import FlatForm
 from ingest.decode.json_events import JsonSource, json_parts
-from ingest.plan import Reading
+from ingest.schema.change import UNAVAILABLE_VALUE
+from ingest.schema.evolution import Reading
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
-from ingest.decode.flat import IS_CUT, FlatForm, value_column
+from ingest.decode.flat_json import IS_CUT, FlatForm, value_column
 
 pytestmark = pytest.mark.spark
 

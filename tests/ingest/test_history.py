@@ -13,9 +13,9 @@ import pytest
 from conftest import DbtProject, MakeProject, Row, new_project, pg, table_of
 from pyspark.sql import SparkSession
 
-from ingest.decode.columns import UNAVAILABLE_VALUE
 from ingest.errors import DeclarationError
-from ingest.runner import replay
+from ingest.operations.replay import replay
+from ingest.schema.change import UNAVAILABLE_VALUE
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

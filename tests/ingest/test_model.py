@@ -25,8 +25,8 @@ import pytest
 from conftest import DbtProject, new_project, table_of, unwrapped
 from pyspark.sql import SparkSession
 
-from ingest.decode.columns import UNAVAILABLE_VALUE
-from ingest.runner import replay
+from ingest.operations.replay import replay
+from ingest.schema.change import UNAVAILABLE_VALUE
 
 pytestmark = pytest.mark.spark
 

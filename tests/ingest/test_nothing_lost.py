@@ -18,11 +18,12 @@ from conftest import DbtProject, MakeProject, pg, table_of, unwrapped
 from pyspark.sql import SparkSession
 from registry_server import serve, use_registry
 
-from ingest import quarantine
-from ingest.decode.columns import UNAVAILABLE_VALUE
 from ingest.errors import WriteError
-from ingest.runner import replay
-from ingest.silver import Counts, SilverTable
+from ingest.operations.replay import replay
+from ingest.schema.change import UNAVAILABLE_VALUE
+from ingest.silver import quarantine
+from ingest.silver.state import Counts
+from ingest.silver.table import SilverTable
 
 pytestmark = pytest.mark.spark
 

@@ -10,8 +10,8 @@ import pytest
 from conftest import Played, Row, Scenario, pg, play, unwrapped
 from pyspark.sql import SparkSession
 
-from ingest.decode.columns import UNAVAILABLE_VALUE
-from ingest.silver import Counts
+from ingest.schema.change import UNAVAILABLE_VALUE
+from ingest.silver.state import Counts
 
 pytestmark = pytest.mark.spark
 

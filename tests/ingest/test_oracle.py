@@ -18,8 +18,8 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from ingest.config.tables import Table
 from ingest.datasets import Form, Summary, generate
-from ingest.declaration import Table
 from ingest.decode import json_forms
 
 pytestmark = pytest.mark.spark
@@ -29,7 +29,7 @@ DECLARATION = REPOSITORY / "models" / "staging" / "tickit" / "_tickit__sources.y
 TABLE_TYPES = ("cow", "mor")
 # A table of PostgreSQL, MariaDB and SQL Server.
 ONE_OF_EACH = ("tickit.ems.event", "tickit.ecomm.sale", "tickit.crm.user")
-# Silver's smallest integer has 32 bits (ingest.declaration.SCALAR_TYPES).
+# Silver's smallest integer has 32 bits (ingest.config.sources_file.SCALAR_TYPES).
 SPARK_TYPES: dict[pa.DataType, T.DataType] = {
     pa.int16(): T.IntegerType(),
     pa.int32(): T.IntegerType(),

@@ -15,11 +15,13 @@ from conftest import DbtProject, MakeProject, pg, table_of, unwrapped
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from ingest.changes import ranked, with_position
-from ingest.declaration import Column, Connector, IngestOptions, Table, parse_data_type
-from ingest.decode.columns import POSITION_COLUMNS, silver_columns
-from ingest.project import FilesConnection
-from ingest.silver import Counts
+from ingest.changes.latest import ranked
+from ingest.changes.position import with_position
+from ingest.config.connections import FilesConnection
+from ingest.config.sources_file import parse_data_type
+from ingest.config.tables import Column, Connector, IngestOptions, Table
+from ingest.schema.change import POSITION_COLUMNS, silver_columns
+from ingest.silver.state import Counts
 
 pytestmark = pytest.mark.spark
 

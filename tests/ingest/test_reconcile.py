@@ -16,9 +16,9 @@ import yaml
 from conftest import DbtProject, MakeProject, pg, table_of
 from pyspark.sql import SparkSession
 
+from ingest.config.project import Project
 from ingest.errors import DeclarationError
-from ingest.project import Project
-from ingest.reconcile import Reconciled, reconcile
+from ingest.operations.reconcile import Reconciled, reconcile
 
 COLUMNS = {"region": "string", "number": "int", "note": "string", "price": "decimal(8,2)", "weight": "double",
            "at": "timestamp"}  # fmt: skip

@@ -17,10 +17,10 @@ from conftest import DbtProject, MakeProject, pg, table_of
 from pyspark.sql import SparkSession
 from registry_server import CCOMPAT, serve, use_registry
 
+from ingest.config.connections import RegistryConnection
 from ingest.decode.registry import Registry
 from ingest.errors import DeclarationError, InputError, UnavailableError
-from ingest.project import RegistryConnection
-from ingest.silver import Counts
+from ingest.silver.state import Counts
 
 pytestmark = pytest.mark.spark
 

@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 from typer.testing import CliRunner
 
-from ingest.cli import app
-from ingest.declaration import Column, Table
+from ingest.cli.app import app
+from ingest.config.tables import Column, Table
 from ingest.errors import DeclarationError
-from ingest.plan import EventField, Version, plan, renames
-from ingest.silver import Counts
+from ingest.schema.evolution import EventField, Version, plan, renames
+from ingest.silver.state import Counts
 
 INT, LONG, TEXT, DOUBLE, FLOAT = T.IntegerType(), T.LongType(), T.StringType(), T.DoubleType(), T.FloatType()
 DECLARED = {"id": "int", "a": "int", "b": "string"}

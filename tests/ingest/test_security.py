@@ -27,13 +27,13 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
-from ingest.cli import app
-from ingest.decode.columns import UNAVAILABLE_VALUE
-from ingest.erase import erase, parse_key
+from ingest.cli.app import app
 from ingest.errors import DeclarationError, InputError
-from ingest.reconcile import reconcile
-from ingest.runner import replay
-from ingest.silver import Counts
+from ingest.operations.erase import erase, parse_key
+from ingest.operations.reconcile import reconcile
+from ingest.operations.replay import replay
+from ingest.schema.change import UNAVAILABLE_VALUE
+from ingest.silver.state import Counts
 
 SALT = "a salt for tests, and long enough"
 COLUMNS = {"person_id": "int", "mail": "string", "pay": "decimal(10,2)", "tax": "string", "note": "string"}
@@ -466,7 +466,7 @@ def test_what_silver_has_in_plain_is_not_mixed_with_hashes_and_hashes_are_compar
 
 COMMANDS = """
 import sys, traceback
-from ingest.cli import app
+from ingest.cli.app import app
 for command in (["check"], ["ingest"], ["ingest", "--json"], ["plan", "--json"], ["status", "--json"], ["reconcile"],
                 ["quarantine", "show"]):
     try:

@@ -11,7 +11,7 @@ import pytest
 from conftest import DbtProject, MakeProject, table_of
 from pyspark.sql import SparkSession
 
-from ingest.silver import Counts
+from ingest.silver.state import Counts
 
 pytestmark = pytest.mark.spark
 

@@ -13,12 +13,13 @@ import pytest
 from conftest import DbtProject, MakeProject, Row, new_project, pg, table_of
 from pyspark.sql import SparkSession
 
-from ingest import transactions
-from ingest.declaration import Source
+from ingest.config.sources_file import Source
 from ingest.errors import DeclarationError
-from ingest.runner import Landed, land
-from ingest.silver import Counts
-from ingest.transactions import cuts, newest_cut, release
+from ingest.landing import transactions
+from ingest.landing.run import land
+from ingest.landing.table import Landed
+from ingest.landing.transactions import cuts, newest_cut, release
+from ingest.silver.state import Counts
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -18,9 +18,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from ingest.declaration import Column, Connector, parse_data_type
-from ingest.decode.files import semantic_types
-from ingest.decode.types import Field, converted
+from ingest.config.sources_file import parse_data_type
+from ingest.config.tables import Column, Connector
+from ingest.decode.fields import Field
+from ingest.decode.registry import semantic_types
+from ingest.decode.types import converted
 from ingest.errors import DeclarationError
 
 DATE, MILLIS = "io.debezium.time.Date", "io.debezium.time.Timestamp"

@@ -18,14 +18,15 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
-from ingest import continuous
-from ingest.cli import app
-from ingest.continuous import Continuous, Progress
+from ingest.cli.app import app
 from ingest.errors import InputError, QuarantineError, WriteError
-from ingest.runner import land, replay
-from ingest.session import java_class, root_cause
-from ingest.silver import Counts
-from ingest.transactions import newest_cut
+from ingest.landing import continuous
+from ingest.landing.continuous import Continuous, Progress
+from ingest.landing.run import land
+from ingest.landing.transactions import newest_cut
+from ingest.operations.replay import replay
+from ingest.silver.state import Counts
+from ingest.spark.jvm import java_class, root_cause
 
 pytestmark = pytest.mark.spark
 

@@ -12,12 +12,14 @@ from conftest import MakeProject, pg, table_of
 from continuously import landing, wait_until
 from pyspark.sql import SparkSession
 
-from ingest.decode.columns import UNAVAILABLE_VALUE
 from ingest.errors import DeclarationError
-from ingest.history import changes_of
-from ingest.runner import land, replay
-from ingest.silver import Counts
-from ingest.upkeep import purge, set_position
+from ingest.landing.run import land
+from ingest.operations.position import set_position
+from ingest.operations.purge import purge
+from ingest.operations.replay import replay
+from ingest.schema.change import UNAVAILABLE_VALUE
+from ingest.silver.change_log import changes_of
+from ingest.silver.state import Counts
 
 pytestmark = pytest.mark.spark
 TABLE_TYPES = ("cow", "mor")
@@ -218,7 +220,7 @@ def test_a_large_table_has_few_buckets(rows: int, buckets: int, make_project: Ma
 def test_a_folder_is_landed_in_portions_and_the_table_made_for_all_of_it(
     make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ingest.silver._ROWS_A_BUCKET", 20)
+    monkeypatch.setattr("ingest.silver.table._ROWS_A_BUCKET", 20)
     project = make_project({"tables": [notes(table_type="cow")]})
     events = [[note("c", number, number, "a") for number in range(start, start + 10)] for start in range(0, 60, 10)]
     sizes = {project.deliver("shop.note", 10 * at, lines).stat().st_size for at, lines in enumerate(events)}

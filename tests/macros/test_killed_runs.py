@@ -24,8 +24,8 @@ import json
 import sys
 from pathlib import Path
 from dbt.cli.main import dbtRunner
-from ingest.project import Project
-from ingest.session import open_session
+from ingest.config.project import Project
+from ingest.spark.session import open_session
 open_session(Project.load(Path(sys.argv[1])))
 print("ready", flush=True)
 for line in sys.stdin:

@@ -15,8 +15,8 @@ import pytest
 from dev.chain import processes
 from dev.chain.connectors import Connector, connectors
 from dev.chain.processes import Server
-from ingest.decode.columns import POSITION_COLUMNS, TRANSACTION_COLUMNS
 from ingest.errors import LakeError
+from ingest.schema.change import POSITION_COLUMNS, TRANSACTION_COLUMNS
 
 ALL = connectors(with_json=True)
 AVRO = connectors(with_json=False)

@@ -13,9 +13,9 @@ import pytest
 import yaml
 from dbt.cli.main import dbtRunner
 
-from ingest.declaration import load_sources
-from ingest.project import Project
-from ingest.session import REBASE_MODES
+from ingest.config.project import Project
+from ingest.config.sources_file import load_sources
+from ingest.spark.session import REBASE_MODES
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 Node = dict[str, Any]
@@ -179,7 +179,7 @@ def test_seeds_are_joined_by_marts(manifest: dict[str, Any]) -> None:
 
 
 def test_no_lock_says_where_a_package_came_from() -> None:
-    names = ("requirements.lock", "ingest/jars.lock", "Makefile", "dev/setup.sh", "pyproject.toml", ".ci/run")
+    names = ("requirements.lock", "ingest/spark/jars.lock", "Makefile", "dev/setup.sh", "pyproject.toml", ".ci/run")
     for file in (*(REPOSITORY / name for name in names), *(REPOSITORY / "dev" / "chain" / "locks").iterdir()):
         assert "://" not in file.read_text(encoding="utf-8"), file
     assert "--hash=sha256:" in (REPOSITORY / "requirements.lock").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from dev.chain.servers import Kafka
 from dev.chain.settings import HOST
-from ingest.session import java_class
+from ingest.spark.jvm import java_class
 
 PASSWORD = "not-a-secret"  # noqa: S105 - of servers that live as long as the tests
 

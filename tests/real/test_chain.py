@@ -21,7 +21,7 @@ from ingest.datasets import tickit
 from ingest.datasets.debezium import topic_of
 from ingest.datasets.model import replay
 from ingest.datasets.tickit_history import history
-from ingest.decode.columns import POSITION_COLUMNS
+from ingest.schema.change import POSITION_COLUMNS
 from real.live import ROW_CHANGES, SCALE, SEED, Live
 
 pytestmark = pytest.mark.real

@@ -21,8 +21,8 @@ from pyspark.sql import SparkSession
 from dev.chain import processes
 from dev.chain.processes import free_port
 from ingest.errors import UnavailableError
-from ingest.runner import failures
-from ingest.silver import Counts
+from ingest.landing.failures import failures
+from ingest.silver.state import Counts
 from real.broker import Broker, GuardedKafka
 from real.live import MakeKafka
 

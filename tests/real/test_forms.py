@@ -13,7 +13,7 @@ from deliveries.forms import Record
 from deliveries.playing import Kafka, Stage, faults, stage
 from pyspark.sql import SparkSession
 
-from ingest.session import java_class
+from ingest.spark.jvm import java_class
 from real.broker import Broker
 
 # All cases are landed side by side, within the first test.

@@ -16,8 +16,8 @@ from registry_server import serve
 
 from dev.chain.processes import free_port
 from ingest.errors import UnavailableError
-from ingest.silver import Counts
-from ingest.upkeep import set_position
+from ingest.operations.position import set_position
+from ingest.silver.state import Counts
 from real.broker import PASSWORD, Broker
 from real.live import MakeKafka
 

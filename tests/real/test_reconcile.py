@@ -14,10 +14,9 @@ import yaml
 from conftest import REPOSITORY, DbtProject, MakeProject, pg, table_of, unwrapped
 from pyspark.sql import SparkSession
 
-from ingest import databases as module
+from ingest.config.tables import Table
 from ingest.datasets import generate
-from ingest.declaration import Table
-from ingest.reconcile import Reconciled, reconcile
+from ingest.operations.reconcile import Reconciled, reconcile
 from real.broker import PASSWORD
 from real.conftest import Server
 
@@ -91,7 +90,7 @@ def test_tickit(
     for declared in tables:
         oracle = project.root / "oracle" / "changes" / f"{declared.options.topic.removeprefix('tickit.')}.parquet"
         fill(server, declared, oracle, types)
-    monkeypatch.setattr(module, "_ROWS_A_READ", 50)  # several reads, also of a small table
+    monkeypatch.setattr("ingest.operations.databases.rows._ROWS_A_READ", 50)  # several reads, also of a small table
     for declared in tables:
         result = compared(project, spark, declared.name)
         assert result.equal, (declared.name, told(result))
@@ -148,7 +147,7 @@ def test_keys_and_texts_of_postgresql(
         'primary key (id, "order"));'
         f'insert into "Order" values {values};'
     )
-    monkeypatch.setattr(module, "_ROWS_A_READ", 1)
+    monkeypatch.setattr("ingest.operations.databases.rows._ROWS_A_READ", 1)
     result = compared(project, spark, "Order")
     assert result.equal, told(result)
     postgresql.run("""update "Order" set note = coalesce(note, '') || case when note is null then '' else '.' end;

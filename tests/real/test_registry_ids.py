@@ -23,7 +23,7 @@ from registry_server import CCOMPAT, use_registry
 from dev.chain import processes
 from dev.chain.processes import free_port
 from dev.chain.servers import Registry
-from ingest.silver import Counts
+from ingest.silver.state import Counts
 
 pytestmark = [pytest.mark.real, pytest.mark.spark]
 

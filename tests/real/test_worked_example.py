@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 
 from dev.chain import processes
 from dev.chain.processes import running
-from ingest.declaration import Source, load_source
-from ingest.project import Project
-from ingest.reconcile import reconcile
+from ingest.config.project import Project
+from ingest.config.sources_file import Source, load_source
+from ingest.operations.reconcile import reconcile
 from real.live import Live
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.timeout(1800)]

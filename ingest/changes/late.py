@@ -1,0 +1,138 @@
+"""Late changes, judged by what silver holds."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ingest.changes.latest import may_tie, whole_row
+from ingest.changes.position import (
+    EVENT,
+    FEW,
+    Names,
+    as_it_is,
+    commit_lsn,
+    delivered_at,
+    delivery_of,
+    is_delete,
+    is_placed_by_lsn,
+    is_read,
+    is_unplaced,
+    log_of,
+    was_open,
+)
+from ingest.config.tables import Table
+from ingest.schema.change import problem as problem_of
+
+
+def is_late(watermark: str, unplaced: str, table: Table) -> Expression:
+    """Whether a change may be older than, or the same as, what was landed before it.
+
+    An event that is delivered again has a new offset: it is known by its log position. Rows of one snapshot share
+    theirs; those beyond the watermark are not looked up, as they are many, unless their file is a late one.
+
+    `unplaced`: the last offset at which a change without a log position was landed, in whichever partition.
+    """
+    before, _, delivered = watermark.partition("/")
+    # Of a snapshot's rows, those that were written to their topic before what was landed: their file is a late one.
+    overtaken = is_read() & (delivery_of(F.col("__position")) < delivery_of(F.lit(f"/{delivered}")))
+    same_place = (log_of() == before) & ~is_read()
+    late = (F.col("__position") <= watermark) | same_place | overtaken
+    # A row without a log position holds whatever was delivered before it, however great its place in the log.
+    return late | (delivery_of(F.col("__position")) < unplaced) if unplaced else late
+
+
+def precedes_truncate(truncated: str, table: Table) -> Expression:
+    """Whether a change is older than the truncate at that position. Without a log position, the delivery says it."""
+    delivered = F.substring_index("__position", "/", -1) < truncated.partition("/")[2]
+    return F.when(is_unplaced(table), delivered).otherwise(F.col("__position") < truncated)
+
+
+def judge_late(
+    late: DataFrame, silver: DataFrame, table: Table, *, number: int, truncated: str, purged: str, awaits_deletes: bool
+) -> DataFrame:
+    """Late changes against what silver holds.
+
+    Parameters
+    ----------
+    late:
+        Changes, one per key, that `is_late` finds.
+    number:
+        How many there are. Few are sent to every task; many, as of a table that is delivered once more, are shuffled.
+    silver:
+        The silver table, tombstones included.
+    truncated:
+        The position of the last truncate: what is older is gone.
+    purged:
+        The greatest position of a tombstone that was removed for good: of a key that silver does not know, an event
+        at or before it may be older than its delete, and nothing can say so any more.
+    awaits_deletes:
+        Bare tombstones wait in the quarantine, and may be replayed as deletes: a change that is delivered again moves
+        its row behind those between the two, which a connector that goes on from further back sends again as well.
+
+    Adds
+    ----
+    `_outcome` string:
+        'duplicate', 'superseded', 'quarantined', or null where the change wins.
+    `_held_carried` string:
+        `__carried` of the row that silver holds.
+    """
+    held_columns = [F.col("__position").alias("_held"), F.col("__op").alias("_held_op")]
+    carried = F.when(~is_delete(), F.col("__carried"))
+    held_columns += [carried.alias("_held_carried"), is_unplaced(table).alias("_held_unplaced")]
+    held_columns.append((F.col("__deleted") == "true").alias("_held_deleted"))
+    if is_placed_by_lsn(table):
+        held_columns += [F.col("__source_sequence").alias("_held_sequence"), F.col("__lsn").alias("_held_lsn")]
+    ties = may_tie(table)
+    if ties is not None:
+        held_columns.append(whole_row(table).alias("_held_row"))
+    key = f"`{table.record_key}`"
+    held = silver.select(F.col(key).alias("_held_key"), *held_columns)
+    same_key = F.col(key) == F.col("_held_key")
+    send = F.broadcast if number <= FEW else as_it_is
+    relevant = held.join(send(late.select(key)), same_key, "left_semi")
+    joined = late.join(send(relevant), same_key, "left").withColumn("_unplaced", is_unplaced(table))
+    position, offset = F.col("__position"), F.substring_index("__position", "/", -1)
+    log, held_log = log_of(), F.substring_index("_held", "/", 1)
+    after = delivered_at("__position") > delivered_at("_held")
+    # What a row without a position of its own comes after is known now.
+    raised = F.when(F.col("_unplaced") & after & (log < held_log), F.concat(held_log, F.lit("/"), offset))
+    overtaken = F.lit(False)
+    if is_placed_by_lsn(table):
+        of_held = Names("_held_sequence", "_held_lsn", "_held")
+        counts = ~is_read() & (log < held_log) & was_open(EVENT, of_held, F.col("_held_op") == "r")
+        from_held = F.concat(F.substring_index("_held", ".", 2), F.lit("."), F.substring_index(position, ".", -1))
+        raised = raised.when(counts, from_held)
+        # The other way round: the change of the transaction that was open is there, and the row comes late.
+        held_unknown = (F.col("_held_op") != "r") & commit_lsn("_held_sequence").isNull()
+        overtaken = F.coalesce(is_read() & ~after & held_unknown, F.lit(False))
+    joined = joined.withColumn("__position", F.coalesce(raised, position))
+    # A snapshot may read a row again at the same position: the later reading counts.
+    counts_again = is_read() & (position > F.col("_held"))
+    # A tombstone deletes what was delivered before it, unless it is deleted; what comes after one may be the row anew.
+    counts_again |= F.col("_unplaced") & after & ~F.col("_held_deleted")
+    counts_again |= F.col("_held_unplaced") & F.col("_held_deleted") & after & ~F.col("_unplaced")
+    if awaits_deletes:
+        counts_again |= after & ~F.col("_unplaced")
+    if ties is not None:
+        # Where a log does not tie, it is the same change again; elsewhere the later delivery of another row counts.
+        counts_again |= ties & after & ~whole_row(table).eqNullSafe(F.col("_held_row"))
+    unknowable = F.col("_held").isNull() & (position <= purged) & ~F.col("_unplaced")
+    outcome = (
+        F.when(precedes_truncate(truncated, table), "superseded")
+        .when(unknowable, "quarantined")
+        # The one that was delivered later counts, where one of them has no other place.
+        .when((F.col("_unplaced") | F.col("_held_unplaced")) & ~after, "superseded")
+        .when((log == held_log) & ~F.coalesce(counts_again, F.lit(False)), "duplicate")
+        .when(log < held_log, "superseded")
+        .when(overtaken, "superseded")
+    )
+    problem = F.when(
+        outcome == "quarantined",
+        problem_of("purged", "older than deletes that were purged: it may have been deleted since"),
+    ).otherwise(F.col("_problem"))
+    return joined.withColumns({"_outcome": outcome, "_problem": problem}).drop(
+        "_held", "_held_op", "_held_sequence", "_held_lsn", "_held_key", "_held_row", "_held_unplaced", "_unplaced",
+        "_held_deleted",
+    )  # fmt: skip

@@ -1,0 +1,81 @@
+"""The last change of each key, and what becomes of those before it."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from ingest.changes.position import is_delete, is_read, is_unplaced, log_of
+from ingest.config.tables import Table
+from ingest.schema.change import ORIGIN
+
+
+def ranked(changes: DataFrame, table: Table) -> DataFrame:
+    """The changes of each key, newest first. Changes that are of no key's stand each by itself.
+
+    One window by the record key.
+
+    Adds
+    ----
+    `_outcome` string:
+        'ignored', 'quarantined', 'truncated', or null for a change of a key.
+    `_rank` int:
+        1 for the last change of its key by position, and for those of no key's.
+    `_repeated` boolean:
+        The next newer change of the key is the same one, delivered once more.
+    `_mixed` boolean:
+        Of this change and the next newer one of the key one was read by a snapshot, or has no place in the log: see
+        `placed_by_delivery`.
+    `_is_oldest` boolean:
+        There is no older change of the key.
+    """
+    is_truncate = F.coalesce(F.col("__op") == "t", F.lit(False))
+    truncated = "ignored" if table.options.truncate == "ignore" else "truncated"
+    outcome = (
+        F.when(F.col("_ignored"), "ignored")
+        .when(F.col("_problem").isNotNull(), "quarantined")
+        .when(is_truncate, truncated)
+    )
+    if not table.key:
+        alone = {"_rank": F.lit(1), "_repeated": F.lit(False), "_mixed": F.lit(False), "_is_oldest": F.lit(True)}
+        return changes.withColumns({"_outcome": outcome, **alone})
+    # A group of its own for each change that has no key to be grouped by.
+    place = (F.coalesce(F.col(name).cast("string"), F.lit("")) for name in ORIGIN)
+    of_no_key = F.when(outcome.isNotNull(), F.concat_ws("/", *place))
+    of_a_key = F.when(outcome.isNull(), F.col(f"`{table.record_key}`"))
+    newest_first = Window.partitionBy("_group", "_alone").orderBy(F.col("__position").desc())
+    # What a bare tombstone deletes stands at its place in the log, and is another change.
+    is_bare = is_delete() & is_unplaced(table)
+    is_same = (F.lag(log_of()).over(newest_first) == log_of()) & (F.lag(is_bare).over(newest_first) == is_bare)
+    if (ties := may_tie(table)) is not None:
+        row = F.when(ties, F.to_json(whole_row(table), {"ignoreNullFields": "false"}))
+        is_same &= F.lag(row).over(newest_first).eqNullSafe(row)
+    amid = is_read() | is_unplaced(table)
+    return (
+        changes.withColumns({"_outcome": outcome, "_group": of_a_key, "_alone": of_no_key})
+        .withColumns(
+            {
+                "_rank": F.row_number().over(newest_first),
+                "_repeated": F.coalesce(is_same, F.lit(False)),
+                "_mixed": F.coalesce(F.lag(amid).over(newest_first) != amid, F.lit(False)),
+                "_is_oldest": F.lead(F.lit(False), 1, True).over(newest_first),
+            }
+        )
+        .drop("_group", "_alone")
+    )
+
+
+def whole_row(table: Table) -> Expression:
+    """What a change says of its row."""
+    return F.struct("__deleted", *(f"`{column.name}`" for column in table.columns))
+
+
+def may_tie(table: Table) -> Expression | None:
+    """Whether different changes of a row may share a place in the log, of which the later delivered counts; or None.
+
+    Declared columns may, and changes of one event of the binlog whose row within it is not known.
+    """
+    if table.options.order_by:
+        return F.lit(True)
+    return F.col("__source_row").isNull() if table.options.connector in ("mariadb", "mysql") else None

@@ -1,0 +1,261 @@
+"""The total order of changes: each has its place in the source's log and its place of delivery.
+
+Every step of this room takes and returns DataFrames, and none writes anything.
+
+A change's place is its `__position`: `<epoch>.<place in the source's log>/<place of delivery>`, a text that sorts in
+the order in which the source made the changes and has no ties.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ingest.config.tables import Table
+from ingest.schema.change import metadata_columns
+
+# Text before the log position: the epoch and a point.
+_EPOCH_LENGTH = 5
+# Rows that are sent to every task rather than shuffled.
+FEW = 100_000
+# Hexadecimal digits of a bigint.
+_LONG = 16
+
+
+def log_position(table: Table) -> Expression:
+    """Where in the source's log a change stands, as a text that sorts as the log does; null where an event has none.
+
+    - order_by: the declared columns, of the table or of Debezium's metadata;
+    - postgresql: LSN of the last commit before the change, LSN of the change. Debezium gives both in
+      `source.sequence`; where it does not, the change's own LSN stands for the commit's. A row read by a snapshot
+      holds all that was committed before its LSN;
+    - mariadb, mysql: number of the binlog file, position, and the row within that event where it is known;
+    - sqlserver: commit LSN, change LSN, event serial number (Debezium's documented order of its events);
+    - dynamodb: sequence number, up to 40 digits.
+
+    Rows of an incremental snapshot have none, and neither have deletes that are bare tombstones.
+    """
+    options = table.options
+    if options.order_by:
+        types = {column.name: column.data_type for column in table.columns}
+        types |= {column.name: column.data_type for column in metadata_columns(table)}
+        first, *others = (_sortable(name, types[name]) for name in options.order_by)
+        return reduce(lambda left, right: F.concat(left, F.lit("."), right), others, first)
+    if options.connector == "postgresql":
+        own = hexadecimal("__lsn", _LONG)
+        commit = F.coalesce(F.lower(F.hex(commit_lsn().cast("binary"))), own)
+        read = F.concat(own, F.lit("." + "0" * 16))
+        place = F.when(is_read(), read).otherwise(F.concat(commit, F.lit("."), own))
+        return F.when(F.col("__lsn").isNotNull(), place)
+    if options.connector in ("mariadb", "mysql"):
+        within = F.lower(F.concat(padded("__source_pos", _LONG), F.lit("."), padded("__source_row", 8)))
+        place = F.concat(_sortable("__source_file", T.StringType()), F.lit("."), within)
+        return F.when(F.col("__source_pos").isNotNull() & F.col("__source_file").isNotNull(), place)
+    if options.connector == "dynamodb":
+        return _sortable("__sequence_number", T.StringType())
+    none = "00000000:00000000:0000"
+    place = F.concat(
+        F.col("__source_commit_lsn"),
+        F.lit("."),
+        F.coalesce("__source_change_lsn", F.lit(none)),
+        F.lit("."),
+        hexadecimal("__source_event_serial_no", 8),
+    )
+    return F.when(F.col("__source_commit_lsn").isNotNull(), place)
+
+
+def with_position(changes: DataFrame, table: Table) -> DataFrame:
+    """Adds `__position`, and `__key` where the table has one.
+
+    The place of delivery decides between changes that share a log position (rows of a snapshot, repeated
+    deliveries): the partition, the file's first offset and the order within the file. A change without a log position
+    stands before every other one, until `placed_by_delivery` or `judge_late` find changes of its key that were
+    delivered before it.
+    """
+    epoch = f"{table.options.epoch:04x}."
+    offset = F.concat_ws("-", padded("_partition", 4), padded("_start_offset", 12), padded("_order", _LONG))
+    log = F.coalesce(log_position(table), F.lit(""))
+    position = F.concat(F.lit(epoch), log, F.lit("/"), F.lower(offset))
+    added = {"__position": position, "__carried": F.lit(None).cast("string")}
+    return changes.withColumns({**added, **record_key(table)})
+
+
+def record_key(table: Table) -> dict[str, Expression]:
+    """`__key`, the key as one text, where the table has such a column."""
+    if table.record_key != "__key":
+        return {}
+    return {"__key": F.to_json(F.array(*(F.col(f"`{name}`").cast("string") for name in table.key)))}
+
+
+def placed_by_delivery(changes: DataFrame, table: Table) -> DataFrame:
+    """The changes of keys that a snapshot read amid their stream, with the positions the order of delivery gives.
+
+    Three things the log position of an event does not say (traps of real streams):
+
+    - a row of an incremental snapshot holds what came before it, and not what comes after it;
+    - a delete that is a bare tombstone deletes what came before it. Right behind another delete it says nothing more;
+    - a change whose transaction was open while a snapshot read the row has a smaller LSN than that row, comes after
+      it, and counts. Only its commit position would say so, and Debezium does not know one before the first commit.
+
+    One window by the record key; only for batches in which `ranked` finds such keys.
+    """
+    delivered = (
+        Window.partitionBy(f"`{table.record_key}`")
+        .orderBy(F.substring_index("__position", "/", -1))
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    whole_log, offset = log_of(), F.substring_index("__position", "/", -1)
+    raised = whole_log
+    if is_placed_by_lsn(table):
+        read_at = F.max(F.when(is_read() & F.col("__lsn").isNotNull(), F.split(whole_log, r"\.")[1])).over(delivered)
+        commit = F.greatest(F.split(whole_log, r"\.")[1], F.coalesce(read_at, F.lit("")))
+        own = F.concat(epoch_of(whole_log), commit, F.lit("."), F.split(whole_log, r"\.")[2])
+        raised = F.when(~is_read() & ~is_unplaced(table) & commit_lsn().isNull(), own).otherwise(whole_log)
+    placed = changes.withColumn("_log", raised).withColumn("_unplaced", is_unplaced(table))
+    if table.options.tombstones == "delete":
+        is_behind = F.lag("__deleted").over(delivered.rowsBetween(-1, -1)) == "true"
+        says_nothing = F.col("_unplaced") & ~is_read() & F.coalesce(is_behind, F.lit(False))
+        placed = placed.withColumn("_ignored", F.col("_ignored") | says_nothing)
+    before = F.coalesce(F.max("_log").over(delivered), F.lit(""))
+    log = F.when(F.col("_unplaced"), F.greatest("_log", before)).otherwise(F.col("_log"))
+    return placed.withColumn("__position", F.concat(log, F.lit("/"), offset)).drop("_log", "_unplaced")
+
+
+def with_line(changes: DataFrame, origins: DataFrame) -> DataFrame:
+    """Adds `_line`, the 0-based place of an event in its file.
+
+    Parameters
+    ----------
+    changes:
+        The changes to be placed, few.
+    origins:
+        `_file` and `_order` of every event that was read together with them.
+    """
+    task = F.shiftright("_order", 33)
+    spans = origins.groupBy("_file", task.alias("_task")).agg(
+        F.min("_order").alias("_first"), F.count("*").alias("_length")
+    )
+    before = Window.partitionBy("_file").orderBy("_task").rowsBetween(Window.unboundedPreceding, -1)
+    placed = spans.withColumn("_before", F.coalesce(F.sum("_length").over(before), F.lit(0))).drop("_length")
+    return (
+        changes.withColumn("_task", task)
+        .join(F.broadcast(placed), ["_file", "_task"])
+        .withColumn("_line", F.col("_order") - F.col("_first") + F.col("_before"))
+        .drop("_task", "_first", "_before")
+    )
+
+
+def as_it_is(frame: DataFrame) -> DataFrame:
+    return frame
+
+
+def hexadecimal(name: str, width: int) -> Expression:
+    return F.lower(padded(name, width))
+
+
+def padded(name: str, width: int) -> Expression:
+    # A bigint is eight bytes, whatever its value: no padding.
+    digits = F.hex(F.coalesce(F.col(name).cast("bigint"), F.lit(0)).cast("binary"))
+    return digits if width == _LONG else F.substring(digits, _LONG + 1 - width, width)
+
+
+def delivery_of(position: Expression) -> Expression:
+    """The offset in a position's place of delivery: first of the file, then within it."""
+    return F.substring(F.substring_index(position, "/", -1), 6, 29)
+
+
+def log_of() -> Expression:
+    """Epoch and log position of `__position`."""
+    return F.substring_index("__position", "/", 1)
+
+
+def is_read() -> Expression:
+    """Whether a row was read by a snapshot."""
+    return F.coalesce(F.col("__op") == "r", F.lit(False))
+
+
+def is_delete() -> Expression:
+    """Whether a change, or a row of silver, is a delete of one row. Never null."""
+    return F.coalesce(F.col("__op") == "d", F.lit(False))
+
+
+def unplaced_offset(table: Table) -> Expression:
+    """The offset of a change without a place in the log; null for any other change."""
+    return F.when(is_unplaced(table), delivery_of(F.col("__position")))
+
+
+def epoch_of(position: str | Expression) -> Expression:
+    """The epoch of a position, with the point behind it."""
+    return F.substring(position, 1, _EPOCH_LENGTH)
+
+
+def is_unplaced(table: Table) -> Expression:
+    """Whether a change has no place in the log: a row of an incremental snapshot, a delete that is a bare tombstone."""
+    return log_position(table).isNull()
+
+
+def has_lsn(table: Table) -> bool:
+    return table.options.connector == "postgresql"
+
+
+def is_placed_by_lsn(table: Table) -> bool:
+    return has_lsn(table) and not table.options.order_by
+
+
+@dataclass(frozen=True)
+class Names:
+    """The columns of a change of PostgreSQL, or of a row that silver holds, in a frame that has both."""
+
+    sequence: str
+    lsn: str
+    position: str
+
+
+EVENT = Names("__source_sequence", "__lsn", "__position")
+
+
+def was_open(change: Names, held: Names, held_is_read: Expression) -> Expression:
+    """Whether a change that is no snapshot's row counts against a held row with a greater place in the log.
+
+    It does where its transaction was open while a snapshot read the row, or was one of those (see
+    `placed_by_delivery`): nothing knows a commit of either, and the change was delivered later. Never null.
+    """
+    unknown = commit_lsn(change.sequence).isNull() & commit_lsn(held.sequence).isNull()
+    is_newer = F.when(held_is_read, F.col(held.lsn).isNotNull()).otherwise(F.col(change.lsn) > F.col(held.lsn))
+    after = delivered_at(change.position) > delivered_at(held.position)
+    return F.coalesce(unknown & is_newer & after, F.lit(False))
+
+
+def delivered_at(position: str) -> Expression:
+    """When a position was delivered, as a text that sorts so: a new epoch counts its offsets anew."""
+    return F.concat(epoch_of(position), F.substring_index(position, "/", -1))
+
+
+def commit_lsn(sequence: str = "__source_sequence") -> Expression:
+    """PostgreSQL's LSN of the last commit before a change: the first item of Debezium's `source.sequence`, or null."""
+    return F.regexp_extract(F.coalesce(F.col(sequence), F.lit("")), r'^\["?(\d+)"?,', 1).cast("bigint")
+
+
+def _sortable(name: str, data_type: T.DataType) -> Expression:
+    """A number or time as 16 hexadecimal digits that sort as it does, a text of Debezium's metadata as its digits do.
+
+    Null of null.
+    """
+    column = F.col(f"`{name}`")
+    if name == "__source_file":
+        # The digits at the end of the file's name.
+        digits = F.expr("substring(__source_file, length(rtrim('0123456789', __source_file)) + 1)")
+        return F.lpad(digits, 10, "0")
+    if isinstance(data_type, T.StringType):
+        return F.lpad(column, 40, "0")
+    if isinstance(data_type, T.TimestampType):
+        column = F.unix_micros(column)
+    elif isinstance(data_type, T.DateType):
+        column = F.unix_date(column)
+    # The sign bit turned round, so that negative numbers sort first.
+    return F.lower(F.hex(column.cast("bigint").bitwiseXOR(F.lit(-(2**63))).cast("binary")))

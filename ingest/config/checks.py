@@ -1,0 +1,221 @@
+"""What a declaration cannot mean: each check names file, table and key, what was found and what is allowed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from pyspark.sql import types as T
+
+from ingest.config.connections import EventConnection, KafkaConnection
+from ingest.config.project import Project
+from ingest.config.tables import Column, ColumnOptions, Connector, IngestOptions, Table
+from ingest.errors import DeclarationError
+
+# What steps of ingest name columns of their own, beside those of the source.
+WORKING = re.compile(
+    r"_(partition|start_offset|order|file|problem|unlike|ignored|unavailable|raw|form|outcome|events|duplicates|mixed|is_held"
+    r"|changed|line|event|json|corrupt|row|malformed|empty|unreadable|absent|last|lacking|old_key|log|unplaced|group|alone"
+    r"|record_key|tombstone|says_deletes|is_oldest|nothing|kept|removed|rank|repeated|task|first|before|born|length|unfilled|hash|value|kind|is_envelope|metadata"
+    r"|(held|further|salt|at|new|moved|erased|key)(_\w*)?)",
+    re.IGNORECASE,
+)
+
+
+def refuse_clashes(declared: tuple[Table, ...]) -> None:
+    """Names that two tables would have, or a table and what another has beside itself."""
+    for table in declared:
+        if [other.name for other in declared].count(table.name) > 1:
+            raise DeclarationError(f"table '{table.name}' is declared twice", where=table.where, expected="once")
+        for other in declared:
+            if what := table.beside.get(other.name):
+                raise DeclarationError(
+                    f"table '{other.name}' is declared, and it is the {what} of '{table.name}'",
+                    where=table.where,
+                    expected="another name, or `history: false`, or `table_type: cow`",
+                )
+
+
+def require_topics(options: IngestOptions, connection: EventConnection, *, where: str) -> None:
+    if not isinstance(connection, KafkaConnection):
+        raise DeclarationError(
+            f"topic_pattern is given, and the connection '{options.connection}' is of type {connection.type}",
+            where=f"{where}: config.meta.ingest.topic_pattern",
+            expected="a connection of type kafka: a folder of files is one topic's",
+        )
+
+
+def require_one_consistency(tables: tuple[Table, ...], *, where: str) -> None:
+    """A transaction is whole over all tables of its source, or over none."""
+    said = {
+        (table.options.consistent, table.transaction_topic if table.options.consistent == "transaction" else None)
+        for table in tables
+    }
+    if len(said) > 1:
+        told = ", ".join(f"{kind} ({topic})" if topic else kind for kind, topic in sorted(said, key=str))
+        raise DeclarationError(
+            f"its tables are consistent by {told}",
+            where=f"{where}: config.meta.ingest.consistent",
+            expected="one for all tables of a source: declare it on the source",
+            action="tables of another connector belong to a source of their own",
+        )
+
+
+def is_column_name(name: str) -> bool:
+    """Whether silver can have a column of that name: a Hudi table's schema is an Avro schema.
+
+    Source: the Avro specification, "Names", with the letters of any script, as Avro's Java library takes them.
+    """
+    return not WORKING.fullmatch(name) and all(
+        letter == "_" or letter.isalpha() or (letter.isdecimal() and at) for at, letter in enumerate(name)
+    )
+
+
+def refuse_names(names: list[str], excluded: tuple[str, ...], *, where: str) -> None:
+    """Names that silver cannot have, and those that Spark does not tell apart."""
+    for column in names:
+        if not is_column_name(column):
+            raise DeclarationError(
+                f"a column is named '{column}'",
+                where=where,
+                expected="letters, digits and underscores, a digit not first, as a Hudi table has them"
+                + (", and no name that ingest gives a column of its own" if WORKING.fullmatch(column) else ""),
+                action="rename it on its way (Debezium's ReplaceField), or declare it with policy: exclude",
+            )
+    every = [*names, *excluded]
+    for column in every:
+        same = [other for other in every if other.lower() == column.lower()]
+        if len(same) > 1:
+            told = "is declared twice" if len(set(same)) < len(same) else "differs from another by case alone"
+            raise DeclarationError(f"column '{column}' {told}", where=where, expected="names that Spark can tell apart")
+
+
+def require_chosen(names: list[str], excluded: tuple[str, ...], options: IngestOptions, *, where: str) -> None:
+    """What names columns of the table must name columns that silver has."""
+    for key, chosen in (
+        ("key", options.key),
+        ("partition_by", options.partition_by),
+        ("order_by", options.order_by),
+    ):
+        for column in chosen:
+            if key == "order_by" and column in ordering_metadata(options.connector):
+                continue
+            if column in excluded:
+                raise DeclarationError(
+                    f"column '{column}' is excluded, and {key} names it",
+                    where=f"{where}.{column}: config.meta.ingest.policy",
+                    expected="a column that no row is known, placed or ordered by",
+                )
+            if column not in names:
+                raise DeclarationError(
+                    f"{key} names '{column}'",
+                    where=f"{where}: config.meta.ingest.{key}",
+                    expected=f"declared columns: {', '.join(names)}"
+                    + (f"; or {', '.join(ordering_metadata(options.connector))}" if key == "order_by" else ""),
+                )
+
+
+def require_sortable(columns: tuple[Column, ...], options: IngestOptions, *, where: str) -> None:
+    """What orders changes must have an order: of the table's columns numbers and times, and places in a log."""
+    types = {column.name: column.data_type for column in columns}
+    for name in options.order_by:
+        found = types.get(name)
+        if found is not None and not isinstance(found, T.IntegerType | T.LongType | T.DateType | T.TimestampType):
+            raise DeclarationError(
+                f"order_by names '{name}', a {found.simpleString()}",
+                where=f"{where}: config.meta.ingest.order_by",
+                expected="columns of type int, bigint, date or timestamp, or of Debezium's metadata: "
+                + ", ".join(ordering_metadata(options.connector)),
+            )
+
+
+def ordering_metadata(connector: Connector | None) -> tuple[str, ...]:
+    """The metadata columns that `order_by` may name: the source's clock, and the places in the log of its database."""
+    of_log: Mapping[Connector, tuple[str, ...]] = {
+        "postgresql": ("__lsn",),
+        "mariadb": ("__source_file", "__source_pos", "__source_row"),
+        "mysql": ("__source_file", "__source_pos", "__source_row"),
+        "sqlserver": ("__source_commit_lsn", "__source_change_lsn", "__source_event_serial_no"),
+        "dynamodb": ("__sequence_number",),
+    }
+    return ("__source_ts_ms", *(of_log[connector] if connector else ()))
+
+
+def require_hashable(
+    project: Project, columns: tuple[Column, ...], options: IngestOptions, connection: EventConnection, *, where: str
+) -> None:
+    """Hashed columns need a salt, and may not order or partition the table."""
+    for hashed in (column.name for column in columns if column.hashed_from is not None):
+        for key, chosen, reason in (
+            ("order_by", options.order_by, "hashes have no order of their values"),
+            ("partition_by", options.partition_by, "each value would be a partition"),
+        ):
+            if hashed in chosen:
+                raise DeclarationError(
+                    f"column '{hashed}' is hashed, and {key} names it: {reason}",
+                    where=f"{where}.{hashed}: config.meta.ingest.policy",
+                    expected=f"a column that is not in {key}; one of the key may be hashed",
+                )
+    hashes = [column.name for column in columns if column.hashed_from is not None]
+    if hashes and not (connection.hash_salt and connection.hash_salt.get_secret_value()):
+        raise DeclarationError(
+            f"policy: hash of {', '.join(hashes)} needs a salt, and the connection '{options.connection}' has none",
+            where=f"{where}: config.meta.ingest.connection",
+            expected=f"in {project.profiles_dir / 'connections.yml'}: hash_salt: \"{{{{ env_var('...') }}}}\"",
+            action="set the variable to a long random text, the same wherever hashes should be joined",
+        )
+
+
+def is_hashable(data_type: T.DataType) -> bool:
+    """Whether equal values of a type have one text."""
+    return not isinstance(data_type, T.FloatType | T.DoubleType | T.ArrayType)
+
+
+# The semantic types that can be declared, by what their values can become; a number may always stay one.
+_TIMES_OF_DAY = ("io.debezium.time.Time", "io.debezium.time.MicroTime", "io.debezium.time.NanoTime")
+
+
+def refuse_idle_options(options: ColumnOptions, data_type: T.DataType, *, where: str) -> None:
+    """An option that says nothing of a column of that type is a mistake, and would be taken for heeded."""
+    scalar = data_type
+    while isinstance(scalar, T.ArrayType):
+        scalar = scalar.elementType
+    whole = T.IntegerType | T.LongType
+    if options.semantic_type in _TIMES_OF_DAY:
+        allowed, meant = isinstance(scalar, whole | T.StringType), "string, int or bigint"
+    elif options.semantic_type == "io.debezium.data.Bits":
+        allowed = isinstance(scalar, whole | T.BooleanType | T.BinaryType | T.DecimalType)
+        meant = "int, bigint, boolean, binary or decimal"
+    else:
+        allowed = isinstance(scalar, whole | T.StringType | T.DateType | T.TimestampType)
+        meant = "date, timestamp, int, bigint or string"
+    checks = [
+        ("semantic_type", options.semantic_type, allowed, meant),
+        ("decimal", options.decimal, isinstance(scalar, T.DecimalType), "decimal"),
+        ("binary", options.binary, isinstance(scalar, T.BinaryType), "binary"),
+        (
+            "special_values",
+            options.special_values,
+            isinstance(data_type, T.DecimalType | T.DateType | T.TimestampType),
+            "decimal, date or timestamp",
+        ),
+        (
+            "unsigned",
+            options.unsigned or None,
+            isinstance(scalar, T.DecimalType) and scalar.scale == 0 and scalar.precision >= 20,
+            "decimal(20,0) or wider, without decimals, for a bigint unsigned",
+        ),
+    ]
+    for key, declared, fits, expected in checks:
+        if declared is not None and not fits:
+            raise DeclarationError(
+                f"{key} is declared of a {data_type.simpleString()}",
+                where=f"{where}.{key}",
+                expected=f"a data_type of {expected}",
+            )
+    if options.unsigned and options.decimal == "base64":
+        raise DeclarationError(
+            "unsigned and decimal: base64 exclude each other",
+            where=where,
+            expected="unsigned for bigint.unsigned.handling.mode=long, decimal: base64 for precise",
+        )

@@ -1,0 +1,147 @@
+"""The dbt project that `lake` works on: where it is, how its YAML is rendered, which target and connections it uses.
+
+`lake` looks for things where dbt looks for them, so that one pair of options (`--project-dir`, `--profiles-dir`)
+means the same to both. Nothing in here knows any particular source.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ingest.config.connections import (
+    Connection,
+    EventConnection,
+    FilesConnection,
+    JdbcConnection,
+    KafkaConnection,
+    read_connections,
+)
+from ingest.config.rendering import Renderer, Yaml, read_yaml
+from ingest.errors import DeclarationError
+
+
+@dataclass(frozen=True)
+class Project:
+    """A dbt project with the target chosen for this run."""
+
+    root: Path
+    profiles_dir: Path
+    name: str
+    target_name: str
+    target: Yaml
+    model_paths: tuple[str, ...]
+    connections: Mapping[str, Connection]
+    renderer: Renderer
+
+    @classmethod
+    def load(
+        cls,
+        project_dir: Path | None = None,
+        profiles_dir: Path | None = None,
+        target: str | None = None,
+    ) -> Project:
+        """Reads dbt_project.yml, profiles.yml and connections.yml.
+
+        Raises
+        ------
+        DeclarationError
+            A file is missing or wrong; names the file, the key and the places that were searched.
+        """
+        root = _find_project(project_dir)
+        project_file = root / "dbt_project.yml"
+        raw = read_yaml(project_file)
+        variables = raw.get("vars") or {}
+        renderer = Renderer(variables)
+        name = str(renderer.render(raw.get("profile") or raw.get("name"), where=f"{project_file}: profile"))
+        directory = _find_profiles(root, profiles_dir)
+        profiles_file = directory / "profiles.yml"
+        profiles = read_yaml(profiles_file)
+        if name not in profiles:
+            raise DeclarationError(
+                f"has no profile '{name}'",
+                where=str(profiles_file),
+                expected=f"the profile that {project_file} names; found: {', '.join(profiles) or 'none'}",
+            )
+        profile = profiles[name] or {}
+        target_name = target or str(
+            renderer.render(profile.get("target", "default"), where=f"{profiles_file}: {name}.target")
+        )
+        outputs = profile.get("outputs") or {}
+        if target_name not in outputs:
+            raise DeclarationError(
+                f"profile '{name}' has no target '{target_name}'",
+                where=f"{profiles_file}: {name}.outputs",
+                expected=f"one of: {', '.join(outputs) or 'none is there'}",
+                action="choose one with --target, or add it",
+            )
+        output = renderer.render(outputs[target_name], where=f"{profiles_file}: {name}.outputs.{target_name}")
+        shown = {
+            "name": target_name,
+            "profile_name": name,
+            "schema": output.get("schema"),
+            "type": output.get("type"),
+            "threads": output.get("threads"),
+        }
+        with_target = Renderer(variables, shown)
+        return cls(
+            root=root,
+            profiles_dir=directory,
+            name=str(raw.get("name")),
+            target_name=target_name,
+            target=output,
+            model_paths=tuple(raw.get("model-paths") or ["models"]),
+            connections=read_connections(directory / "connections.yml", with_target),
+            renderer=with_target,
+        )
+
+    def connection(self, name: str, *, where: str) -> EventConnection:
+        """The connection for events of that name; `where` is the place that asks for it."""
+        found = self.connections.get(name)
+        if isinstance(found, FilesConnection | KafkaConnection):
+            return found
+        raise self._no_connection(name, (FilesConnection, KafkaConnection), where)
+
+    def database(self, name: str, *, where: str) -> JdbcConnection:
+        """The connection to a database of that name; `where` is the place that asks for it."""
+        found = self.connections.get(name)
+        if isinstance(found, JdbcConnection):
+            return found
+        raise self._no_connection(name, (JdbcConnection,), where)
+
+    def _no_connection(self, name: str, kinds: tuple[type[Connection], ...], where: str) -> DeclarationError:
+        found = self.connections.get(name)
+        known = [other for other, connection in self.connections.items() if isinstance(connection, kinds)]
+        return DeclarationError(
+            f"names the connection '{name}', which is " + ("not there" if found is None else f"of type {found.type}"),
+            where=where,
+            expected=f"one of {self.profiles_dir / 'connections.yml'}: {', '.join(known) or 'none'}",
+        )
+
+
+def _find_project(project_dir: Path | None) -> Path:
+    start = (project_dir or Path(os.environ.get("DBT_PROJECT_DIR", "."))).expanduser().resolve()
+    if (start / "dbt_project.yml").is_file():
+        return start
+    raise DeclarationError(
+        "there is no dbt_project.yml",
+        where=str(start),
+        expected="a dbt project",
+        action="go there, or give --project-dir",
+    )
+
+
+def _find_profiles(root: Path, profiles_dir: Path | None) -> Path:
+    given = profiles_dir or (Path(os.environ["DBT_PROFILES_DIR"]) if "DBT_PROFILES_DIR" in os.environ else None)
+    searched = [given.expanduser()] if given else [root, Path.home() / ".dbt"]
+    for directory in searched:
+        if (directory / "profiles.yml").is_file():
+            # connections.yml lies beside the real file, also where profiles.yml is a link to it
+            return (directory / "profiles.yml").resolve().parent
+    raise DeclarationError(
+        "there is no profiles.yml",
+        where=", ".join(str(directory) for directory in searched),
+        action="give --profiles-dir or set DBT_PROFILES_DIR",
+    )

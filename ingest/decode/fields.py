@@ -1,0 +1,99 @@
+"""A field of an event, and what a rule makes of its value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ingest.config.tables import Column, Connector
+
+
+@dataclass(frozen=True)
+class Field:
+    """A value as it stands in an event: expression, type, and Debezium's semantic type where a schema names it.
+
+    The semantic type may carry parameters of the schema behind its name:
+    `org.apache.kafka.connect.data.Decimal;scale=2`.
+    `in_json`: the value stands in a JSON text, where bytes are base64 and every leaf was read as text, unless its type
+    says otherwise. `nested`: it may be the text of a JSON object. `is_number`: whether that text was a JSON number, and
+    not a string; None where nobody knows.
+    """
+
+    value: Expression
+    data_type: T.DataType
+    semantic_type: str | None = None
+    in_json: bool = True
+    nested: bool = True
+    is_number: Expression | None = None
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A value of the wanted type, and a text that says why it is not exactly that; either may be null."""
+
+    value: Expression
+    problem: Expression
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a value is to become: the column's type and options, and what its schema or declaration says of it."""
+
+    data_type: T.DataType
+    meaning: str
+    parameters: Mapping[str, str]
+    in_json: bool
+    nested: bool
+    is_number: Expression | None
+    column: Column | None
+    connector: Connector | None
+
+
+# A rule's answer: the value, and whether it is exact (null counts as no); None where nothing can go wrong.
+Ruled = tuple[Expression, Expression | None]
+BITS = "io.debezium.data.Bits"
+DAYS = ("io.debezium.time.Date", "org.apache.kafka.connect.data.Date")
+# Units of a second.
+TIMESTAMPS: Mapping[str, int] = {
+    "io.debezium.time.Timestamp": 1_000,
+    "org.apache.kafka.connect.data.Timestamp": 1_000,
+    "io.debezium.time.MicroTimestamp": 1_000_000,
+    "io.debezium.time.NanoTimestamp": 1_000_000_000,
+}
+TIMES: Mapping[str, int] = {
+    "io.debezium.time.Time": 1_000,
+    "org.apache.kafka.connect.data.Time": 1_000,
+    "io.debezium.time.MicroTime": 1_000_000,
+    "io.debezium.time.NanoTime": 1_000_000_000,
+}
+# 0001-01-01 and 9999-12-31, the dates of SQL, in days and seconds since 1970.
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+FIRST_SECOND, LAST_SECOND = FIRST_DAY * 86_400, (LAST_DAY + 1) * 86_400 - 1
+LONG = 2**63
+NOT_NUMBERS = ("NaN", "Infinity", "-Infinity")
+DIGITS = r"^-?\d+$"
+
+
+def shown(value: Expression, found: T.DataType) -> Expression:
+    """The beginning of a value, for a message."""
+    if isinstance(found, T.StructType | T.MapType | T.ArrayType):
+        value = F.to_json(value)
+    elif isinstance(found, T.BinaryType):
+        value = F.hex(value)
+    return F.coalesce(F.substring(value.cast("string"), 1, 100), F.lit("?"))
+
+
+def advice(value: Expression, field: Field, of: Wanted) -> Expression:
+    """What could be done about such a value."""
+    if isinstance(field.data_type, T.StructType | T.MapType):
+        return F.lit(f": {of.meaning or 'an object'} can be kept as a string only")
+    undeclared = of.column is not None and of.column.decimal is None and not of.column.unsigned
+    if field.in_json and isinstance(of.data_type, T.DecimalType) and undeclared:
+        could_be_base64 = (F.length(value) % 4 == 0) & value.rlike("^[A-Za-z0-9+/]+={0,2}$")
+        told = "; say which it holds by `decimal: base64` or `decimal: number` in the column's declaration"
+        return F.when(could_be_base64, F.lit(told)).otherwise(F.lit(""))
+    return F.lit("")

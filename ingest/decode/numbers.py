@@ -1,0 +1,188 @@
+"""Numbers of events, exact: decimals of every form that Debezium writes, whole numbers, bits."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from json import dumps
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.avro.functions import from_avro
+
+from ingest.decode.fields import DIGITS, NOT_NUMBERS, Ruled, Wanted
+from ingest.schema.connect import DECIMAL
+
+_DIGITS_OF_DECIMAL = 38
+# Digits that a double keeps whole: at most 15, none of them lost before the point (IEEE 754, DBL_DIG).
+_SURE_OF_DOUBLE = r"^-?(?:\d\.?){1,15}0?(?:E(?:\d|1[0-4]|-\d+))?$"
+
+
+def as_number(value: Expression, found: T.DataType, wanted: T.DataType) -> Ruled:  # noqa: PLR0911
+    """An int, bigint, float or double. Floating point knows NaN and Infinity, also as texts."""
+    typed = value.cast(wanted)
+    if isinstance(found, T.BinaryType | T.DateType | T.TimestampType):
+        return F.lit(None).cast(wanted), F.lit(False)
+    if isinstance(wanted, T.FractionalType):
+        if isinstance(found, T.StringType):
+            # A text beyond the type's range becomes infinite.
+            return typed, (F.abs(typed) < float("inf")) | value.isin(*NOT_NUMBERS)
+        if isinstance(found, T.BooleanType) or (isinstance(found, T.FloatType) and isinstance(wanted, T.DoubleType)):
+            return typed, None
+        return typed, typed.cast(found) == value
+    if isinstance(found, T.StringType):
+        return typed, (typed.cast("string") == value) | (typed.isNotNull() & value.rlike(r"^[+-]?\d+(\.0*)?$"))
+    if isinstance(found, T.BooleanType) or (isinstance(found, T.IntegerType) and isinstance(wanted, T.LongType)):
+        return typed, None
+    if isinstance(found, T.FloatType | T.DoubleType):
+        return typed, (typed.cast(found) == value) & (F.abs(value) < 2.0**53)
+    return typed, typed.cast(found) == value
+
+
+def as_decimal(value: Expression, found: T.DataType, wanted: T.DecimalType, of: Wanted) -> Ruled:  # noqa: PLR0911
+    """A decimal, from what each `decimal.handling.mode` makes of one.
+
+    precise: bytes of the unscaled integer, two's complement, big-endian, of the schema's scale or else the declared
+    one; base64 of these in JSON. Without a fixed scale: a struct of scale and value. string: its text. double: a
+    double, of which 15 digits are sure. An unsigned bigint as long wraps: 2^64 is added again where it is declared so.
+    """
+    column = of.column
+    if isinstance(found, T.BinaryType):
+        if of.meaning != DECIMAL:
+            return F.lit(None).cast(wanted), F.lit(False)
+        return of_scale(value, int(of.parameters.get("scale", wanted.scale)), wanted)
+    if column is not None and column.unsigned and isinstance(found, T.IntegralType | T.StringType):
+        number = value.cast("decimal(20,0)")
+        typed = F.when(number < 0, number + F.lit(Decimal(2**64))).otherwise(number).cast(wanted)
+        is_whole = value.rlike(DIGITS) if isinstance(found, T.StringType) else F.lit(True)
+        return typed, is_whole & typed.isNotNull() & number.between(-(2**63), F.lit(Decimal(2**64 - 1)))
+    if isinstance(found, T.StringType):
+        if of.meaning == DECIMAL:
+            return _decimal_of_schema(value, wanted, of)
+        return _decimal_of_json(value, wanted, of) if of.in_json else _decimal_of_text(value, wanted)
+    typed = value.cast(wanted)
+    if isinstance(found, T.FloatType | T.DoubleType):
+        exact = typed.cast(found) == value
+        return typed, exact & value.cast("string").rlike(_SURE_OF_DOUBLE) if wanted.precision > 15 else exact
+    if isinstance(found, T.NumericType):
+        return typed, typed == value
+    return F.lit(None).cast(wanted), F.lit(False)
+
+
+def _decimal_of_schema(value: Expression, wanted: T.DecimalType, of: Wanted) -> Ruled:
+    """A decimal of which the message's schema says the scale: base64 of the unscaled integer, or its number.
+
+    Which of them is no part of the schema (JsonConverter's `decimal.format`): a JSON number is one; of a string the
+    declaration says it, and base64 is the converter's default. What cannot be base64 is a number anyhow.
+    """
+    scale = int(of.parameters.get("scale", wanted.scale))
+    is_number = F.coalesce(of.is_number, F.lit(False)) if of.is_number is not None else F.lit(False)
+    is_number |= F.lit(of.column is not None and of.column.decimal == "number")
+    is_number |= (F.length(value) % 4 != 0) | ~value.rlike("^[A-Za-z0-9+/]+={0,2}$")
+    of_number, is_exact = _decimal_of_text(value, wanted)
+    of_bytes, are_exact = of_scale(F.when(~is_number, from_base64(value)), scale, wanted)
+    assert is_exact is not None and are_exact is not None
+    return F.when(is_number, of_number).otherwise(of_bytes), F.when(is_number, is_exact).otherwise(are_exact)
+
+
+def _decimal_of_json(value: Expression, wanted: T.DecimalType, of: Wanted) -> Ruled:
+    """A decimal in a JSON text: its number, base64 of its unscaled integer, or an object with a scale of its own.
+
+    Some texts are both a number and base64 ("1234"); where the declaration does not say which the column holds, such a
+    text is refused, and every other base64 too: no wrong number is ever read.
+    """
+    way = of.column.decimal if of.column else "number"
+    if way == "base64":
+        in_fours = F.length(value) % 4 == 0
+        typed, exact = of_scale(F.when(in_fours, from_base64(value)), wanted.scale, wanted)
+    else:
+        ambiguous = r"(?!(?:[0-9+eE]{4})+$)" if way is None and of.connector not in (None, "dynamodb") else ""
+        typed, exact = _decimal_of_text(value, wanted, ambiguous)
+    assert exact is not None
+    if not of.nested:
+        return typed, exact
+    is_object = value.startswith("{")
+    own_scale = F.get_json_object(value, "$.scale").cast("int")
+    own, own_exact = of_scale(from_base64(F.get_json_object(value, "$.value")), own_scale, wanted)
+    assert own_exact is not None
+    return F.when(is_object, own).otherwise(typed), F.when(is_object, own_exact).otherwise(exact)
+
+
+def _decimal_of_text(text: Expression, wanted: T.DecimalType, before: str = "") -> Ruled:
+    """A decimal from the text of a number; `before` is a look-ahead that the text must pass.
+
+    A JSON number with a fraction has been read as a double on its way into a text: from 10^7 on it shows an exponent
+    without a sign, and is believed only as far as a double is sure. Exponents of a decimal's own text have a sign.
+    """
+    typed = text.cast(wanted)
+    plain = text.rlike(rf"^{before}[+-]?\d*(\.\d{{0,{wanted.scale}}}0*)?$")
+    wide = T.DecimalType(38, 38 - (wanted.precision - wanted.scale))
+    same = (text.cast(wide) == typed) & (text.cast("double") == typed.cast("double"))
+    has_exponent = text.rlike(rf"^{before}[^eE]+[eE][+-]?\d+$")
+    sure = ~text.rlike(r"E\d") | text.rlike(_SURE_OF_DOUBLE) if wanted.precision > 15 else F.lit(True)
+    return typed, typed.isNotNull() & (plain | (has_exponent & same & sure))
+
+
+def of_scale(data: Expression, scale: int | Expression, wanted: T.DecimalType) -> Ruled:
+    """A decimal from the bytes of its unscaled integer and its scale."""
+    if isinstance(scale, int) and 0 <= scale <= wanted.scale:
+        typed = _unscaled(data, scale).cast(wanted)
+        return typed, typed.isNotNull()
+    if isinstance(scale, int) and 0 <= scale <= _DIGITS_OF_DECIMAL:
+        whole = _unscaled(data, scale)
+        typed = whole.cast(wanted)
+        return typed, typed.cast(T.DecimalType(_DIGITS_OF_DECIMAL, scale)) == whole
+    whole = _unscaled(data, 0)
+    digits = whole.cast("string")
+    scale = F.lit(scale) if isinstance(scale, int) else scale
+    typed = F.concat(digits, F.lit("E"), (-scale).cast("string")).cast(wanted)
+    zeros = F.length(digits) - F.length(F.regexp_replace(digits, "0+$", ""))
+    return typed, typed.isNotNull() & ((zeros >= scale - wanted.scale) | (whole == 0))
+
+
+def _unscaled(data: Expression, scale: int) -> Expression:
+    """The decimal of that scale whose unscaled integer these bytes are, two's complement, big-endian; null beyond 38
+    digits, and of no bytes.
+
+    Avro encodes a decimal as these bytes behind their number, and Spark's reader of Avro is one expression: written out
+    in functions it is a hundred, for each column and each check of it, and to plan a table of a few decimals took
+    minutes.
+    """
+    schema = dumps({"type": "bytes", "logicalType": "decimal", "precision": _DIGITS_OF_DECIMAL, "scale": scale})
+    # The number is a zigzag varint: one byte up to 63 ("Primitive Types" of Avro's specification).
+    length = F.when(F.length(data) < 64, F.unhex(F.lpad(F.hex(F.length(data) * 2), 2, "0")))
+    return from_avro(F.concat(length, data), schema, {"mode": "PERMISSIVE"})
+
+
+def as_boolean(value: Expression, found: T.DataType) -> Ruled:
+    """True and false, also as 1 and 0: MariaDB's tinyint(1) is a number, and 5 is no boolean."""
+    if isinstance(found, T.StringType):
+        typed = F.when(value.isin("true", "1"), F.lit(True)).when(value.isin("false", "0"), F.lit(False))
+    elif isinstance(found, T.NumericType):
+        typed = F.when(value == 1, F.lit(True)).when(value == 0, F.lit(False))
+    else:
+        typed = F.lit(None).cast("boolean")
+    return typed, typed.isNotNull()
+
+
+def from_base64(text: Expression) -> Expression:
+    return F.try_to_binary(text, F.lit("base64"))
+
+
+def as_bits(data: Expression, wanted: T.DataType, of: Wanted) -> Ruled:
+    """bit(n): little-endian bytes, to a number, a boolean, bytes as they are, or text of n digits, up to 64 bits."""
+    if isinstance(wanted, T.BinaryType):
+        return data, data.isNotNull()
+    # The bytes in reverse order: reversing the digits turns each pair round as well.
+    digits = F.regexp_replace(F.reverse(F.hex(data)), "(.)(.)", "$2$1")
+    digits = F.regexp_replace(digits, "^0+(?=.)", "")
+    fits = F.length(digits).between(1, 16)
+    number = F.when(fits, F.conv(digits, 16, 10))
+    if isinstance(wanted, T.StringType):
+        length = int(of.parameters.get("length", 0))
+        text = F.when(fits, F.lpad(F.conv(digits, 16, 2), length, "0")) if 0 < length <= 64 else F.lit(None)
+        return text.cast("string"), text.isNotNull()
+    if isinstance(wanted, T.BooleanType):
+        return as_boolean(number, T.StringType())
+    typed = number.cast(wanted)
+    return typed, typed.isNotNull() & (typed.cast("decimal(20,0)") == number.cast("decimal(20,0)"))

@@ -1,0 +1,191 @@
+"""Files of change events to decoded changes: JSON lines, and Avro object files with the schema each file carries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import Column as Expression
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from ingest.config.tables import Table
+from ingest.decode.avro_schema import readable
+from ingest.decode.decoded import Part
+from ingest.decode.json_events import JsonSource, json_parts
+from ingest.decode.registry import Registry, semantic_types
+from ingest.decode.typed_events import typed_part
+from ingest.decode.wire_format import RECORD_COLUMNS, record_parts
+from ingest.sources.files import EventFile
+from ingest.spark.jvm import first_line, java_class
+
+_SYNC_BYTES = 16
+# Bytes of an unwrapped event in a text, where how many there are must be guessed.
+_USUAL_TEXT = 400
+
+
+@dataclass(frozen=True)
+class HeldBack:
+    """A file that cannot be read to its end, and why. It is not landed, and is tried again by the next run."""
+
+    file: EventFile
+    reason: str
+
+
+def read_files(
+    spark: SparkSession,
+    table: Table,
+    files: Sequence[EventFile],
+    *,
+    thorough: bool = False,
+    by_examples: bool = False,
+) -> tuple[tuple[Part, ...], tuple[HeldBack, ...]]:
+    """The events of some files of a table, not decoded yet, in parts of one schema each; and the files left out.
+
+    Reads the headers of Avro files and searches texts.
+
+    `table` has the columns that are known (see `ingest.decode.json_events.json_parts`, of `thorough` and `by_examples`
+    too).
+    """
+    text = [file for file in files if file.encoding == "json"]
+    by_schema: dict[str, list[EventFile]] = {}
+    of_records: list[EventFile] = []
+    held_back = []
+    for file in files:
+        if file.encoding == "avro":
+            schema, reason = probe_avro(spark, file)
+            if reason:
+                held_back.append(HeldBack(file, reason))
+            else:
+                by_schema.setdefault(schema, []).append(file)
+        if file.encoding == "records":
+            reason = probe_records(spark, file)
+            if reason:
+                held_back.append(HeldBack(file, reason))
+            else:
+                of_records.append(file)
+    parts: list[Part] = []
+    if text:
+        lines = spark.read.text(_literal(text))
+        own = lines.select("value", *_origin())
+        events = sum(file.size for file in text) // _USUAL_TEXT
+        parts += json_parts(JsonSource(own, events=events), table, thorough=thorough, by_examples=by_examples)
+    for written, group in by_schema.items():
+        schema = readable(written)
+        records = spark.read.format("avro").option("avroSchema", schema).load(_literal(group))
+        event = F.struct(*(F.col(f"`{name}`") for name in records.columns)).alias("event")
+        parts.append(typed_part(records.select(event, *_origin()), semantic_types(schema)))
+    if of_records:
+        records = spark.read.schema(RECORD_COLUMNS).parquet(*_literal(of_records))
+        declared = table.connection.registry
+        registry = Registry.of(declared) if declared else None
+        with_file = records.select("*", F.col("_metadata.file_path").alias("_file"))
+        parts.extend(record_parts(with_file, table, registry, thorough=thorough, by_examples=by_examples))
+    return tuple(parts), tuple(held_back)
+
+
+def probe_avro(spark: SparkSession, file: EventFile) -> tuple[str, str]:
+    """The writer's schema of an Avro object file, and what is wrong with the file, or ''.
+
+    Avro's readers take a file that breaks off within a block for one that ends before it: the rest would be lost
+    without a word. Each block ends with the sync marker of the header, so a whole file does (Avro specification,
+    "Object Container Files"); this looks for it.
+    """
+    hadoop = spark._jsc.hadoopConfiguration()
+    path = java_class(spark, "org.apache.hadoop.fs.Path")(file.path)
+    decoder = java_class(spark, "org.apache.avro.generic.GenericDatumReader")()
+    try:
+        bytes_of = java_class(spark, "org.apache.avro.mapred.FsInput")(path, hadoop)
+        reader = java_class(spark, "org.apache.avro.file.DataFileReader")(bytes_of, decoder)
+        try:
+            schema = str(reader.getSchema().toString())
+            kind = str(reader.getSchema().getType().getName())
+            first_block = int(reader.previousSync())
+        finally:
+            reader.close()
+        stream = path.getFileSystem(hadoop).open(path)
+        try:
+            stream.seek(first_block - _SYNC_BYTES)
+            marker = bytes(stream.readNBytes(_SYNC_BYTES))
+            stream.seek(file.size - _SYNC_BYTES)
+            ending = bytes(stream.readNBytes(_SYNC_BYTES))
+        finally:
+            stream.close()
+    except Py4JJavaError as error:
+        told = error.java_exception.getMessage() or error.java_exception.getClass().getSimpleName()
+        return "", f"not an Avro object file: {told}"
+    if kind != "record":
+        return "", f"not a file of change events: it holds values of type {kind}"
+    if ending != marker:
+        return schema, f"truncated: its {file.size} bytes do not end with the file's sync marker"
+    return schema, ""
+
+
+def probe_records(spark: SparkSession, file: EventFile) -> str:
+    """What is wrong with a Parquet file of Kafka's records, or '': its footer is missing, or columns are.
+
+    Source: the columns of Spark's Kafka source ("Structured Streaming + Kafka Integration Guide").
+    """
+    hadoop = spark._jsc.hadoopConfiguration()
+    path = java_class(spark, "org.apache.hadoop.fs.Path")(file.path)
+    parquet = "org.apache.parquet.hadoop"
+    try:
+        bytes_of = java_class(spark, f"{parquet}.util.HadoopInputFile").fromPath(path, hadoop)
+        reader = java_class(spark, f"{parquet}.ParquetFileReader").open(bytes_of)
+        try:
+            fields = reader.getFooter().getFileMetaData().getSchema().getFields()
+        finally:
+            reader.close()
+    except Py4JJavaError as error:
+        told = error.java_exception.getMessage() or error.java_exception.getClass().getSimpleName()
+        return f"not a Parquet file, or truncated: {told}"
+    found = {
+        field.getName(): str(field.asPrimitiveType().getPrimitiveTypeName().toString())
+        for field in fields
+        if field.isPrimitive()
+    }
+    expected = {"value": "BINARY", "partition": "INT32", "offset": "INT64"}
+    wrong = [f"{name} {found.get(name, 'absent')}" for name, kind in expected.items() if found.get(name) != kind]
+    return f"not a file of records: {', '.join(wrong)}; expected Kafka's columns ({expected})" if wrong else ""
+
+
+def unreadable_avro(spark: SparkSession, files: Sequence[EventFile]) -> tuple[HeldBack, ...]:
+    """Those of the files that have a block that cannot be read. Reads every file to its end, one by one."""
+    broken = []
+    for file in files:
+        if file.encoding == "avro":
+            schema, _ = probe_avro(spark, file)
+            rows = spark.read.format("avro").option("avroSchema", readable(schema)).load(_literal([file]))
+            try:
+                rows.agg(*(F.max(F.col(f"`{name}`").isNull()) for name in rows.columns)).collect()
+            except Py4JJavaError as error:
+                broken.append(HeldBack(file, f"corrupt: {first_line(str(error))}"))
+    return tuple(broken)
+
+
+def _literal(files: Iterable[EventFile]) -> list[str]:
+    """The files' paths for Spark's readers, which take a path for a pattern."""
+    return [re.sub(r"([\\\[\]{}*?])", r"\\\1", file.path) for file in files]
+
+
+def _origin() -> list[Expression]:
+    """The columns of `READ`, from the file a row was read from.
+
+    `_order` grows within a file: Spark numbers the rows of a scan by task, and gives a file's splits to tasks in order.
+    """
+    name = F.col("_metadata.file_name")
+    # <topic>+<partition>+<first offset>.<ending>, cut at its marks: a pattern costs as much as reading the line does.
+    partition = F.substring_index(F.substring_index(name, "+", -2), "+", 1).cast("int")
+    last = F.substring_index(name, "+", -1)
+    offset = F.when(F.substring_index(last, ".", 2) == last, F.substring_index(last, ".", 1).cast("bigint"))
+    is_sinks = partition.isNotNull() & offset.isNotNull()
+    modified = F.unix_millis(F.col("_metadata.file_modification_time"))
+    return [
+        F.when(is_sinks, partition).otherwise(0).alias("_partition"),
+        F.when(is_sinks, offset).otherwise(modified).alias("_start_offset"),
+        F.monotonically_increasing_id().alias("_order"),
+        F.col("_metadata.file_path").alias("_file"),
+        F.lit(None).cast("binary").alias("_key"),
+    ]

@@ -1,0 +1,86 @@
+"""Dates, times and timestamps of events, at every precision that Debezium writes."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ingest.decode.fields import (
+    DAYS,
+    DIGITS,
+    FIRST_DAY,
+    FIRST_SECOND,
+    LAST_DAY,
+    LAST_SECOND,
+    LONG,
+    TIMESTAMPS,
+    Ruled,
+    Wanted,
+)
+from ingest.schema.change import DEFAULT_TIMESTAMP
+
+_ISO_DATE = r"^(?!0000)\d{4}-\d\d-\d\d(Z|[T ]00:00(:00(\.0+)?)?Z?)?$"
+# More than six digits of a second must be zeros: silver holds microseconds.
+_ISO_TIMESTAMP = r"^(?!0000)\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6}0*)?)?(Z|[+-]\d\d(:?\d\d)?)?)?$"
+
+
+def date_or_timestamp(value: Expression, found: T.DataType, wanted: T.DataType, of: Wanted) -> Ruled:
+    """A date or timestamp from a number since 1970 or an ISO text, within the years 1 to 9999.
+
+    A timestamp that is declared a date must be midnight; a date that is declared a timestamp is its midnight.
+    """
+    is_date = isinstance(wanted, T.DateType)
+    usual = "io.debezium.time.Date" if is_date else DEFAULT_TIMESTAMP[of.connector]
+    meaning = of.meaning if of.meaning in TIMESTAMPS or of.meaning in DAYS else usual
+
+    def since_1970(number: Expression) -> Expression:
+        if meaning in DAYS:
+            in_range = number.between(FIRST_DAY, LAST_DAY)
+            return F.when(in_range, F.date_from_unix_date(number.cast("int"))).cast(wanted)
+        at = _timestamp(number, TIMESTAMPS[meaning])
+        return F.when(at == F.date_trunc("day", at), at).cast("date") if is_date else at
+
+    if isinstance(found, T.IntegerType | T.LongType):
+        typed = since_1970(value.cast("bigint"))
+    elif isinstance(found, T.StringType):
+        of_text = (
+            F.when(value.rlike(_ISO_DATE), F.substring(value, 1, 10).cast("date"))
+            if is_date
+            else F.when(value.rlike(_ISO_TIMESTAMP), value.cast("timestamp"))
+        )
+        typed = F.when(value.rlike(DIGITS), since_1970(value.cast("bigint"))).otherwise(of_text)
+    elif isinstance(found, T.DateType):
+        return value.cast(wanted), None
+    elif isinstance(found, T.TimestampType | T.TimestampNTZType):
+        return value.cast(wanted), value.cast(wanted).cast(found) == value
+    else:
+        return F.lit(None).cast(wanted), F.lit(False)
+    return typed, typed.isNotNull()
+
+
+def _timestamp(number: Expression, units: int) -> Expression:
+    """The timestamp of a number of milli-, micro- or nanoseconds; null out of range and between two microseconds."""
+    in_range = number.between(max(FIRST_SECOND * units, -LONG), min((LAST_SECOND + 1) * units - 1, LONG - 1))
+    if units == 1_000:
+        return F.when(in_range, F.timestamp_millis(number))
+    if units == 1_000_000:
+        return F.when(in_range, F.timestamp_micros(number))
+    micros = (number.cast("decimal(20,0)") / 1000).cast("bigint")
+    return F.when(in_range & (number % 1000 == 0), F.timestamp_micros(micros))
+
+
+def time_of_day(number: Expression, units: int) -> Expression:
+    """`HH:MM:SS[.ffffff]`, with nine digits only where six do not hold it; MySQL's times reach from -838 to 838 h."""
+    size = F.abs(number)
+    rest = size % units
+    seconds = ((size - rest) / units).cast("bigint")
+    minutes = ((seconds - seconds % 60) / 60).cast("bigint")
+    hours = ((minutes - minutes % 60) / 60).cast("bigint")
+    digits = F.rpad(F.lpad(rest.cast("string"), len(str(units)) - 1, "0"), 9, "0")
+    fraction = F.when(rest == 0, F.lit("")).otherwise(
+        F.concat(F.lit("."), F.when(digits.endswith("000"), F.substring(digits, 1, 6)).otherwise(digits))
+    )
+    sign = F.when(number < 0, F.lit("-")).otherwise(F.lit(""))
+    text = F.format_string("%s%02d:%02d:%02d%s", sign, hours, minutes % 60, seconds % 60, fraction)
+    return F.when(number.between(-839 * 3_600 * units + 1, 839 * 3_600 * units - 1), text)

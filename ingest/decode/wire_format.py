@@ -1,0 +1,333 @@
+"""Records of Kafka to parts of one schema each: values that are JSON, or Avro with its schema elsewhere.
+
+Sources of the forms: Confluent's "Wire format" of its Schema Registry (0x00, four bytes of a schema id, big-endian,
+Avro), Apicurio's serializers (the same with eight bytes), and bare Avro by a schema that is declared as a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from json import dumps
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.avro.functions import from_avro
+
+from ingest.config.tables import Table
+from ingest.decode.avro_schema import readable
+from ingest.decode.decoded import MISREAD, UNLIKE, Part
+from ingest.decode.json_events import JsonSource, json_parts, texts_again, tombstones_part
+from ingest.decode.record_key import RecordKeys, is_avro, schema_id_of
+from ingest.decode.registry import Registry, WrittenSchema, parsed, schema_of_file, semantic_types
+from ingest.decode.typed_events import typed_part
+from ingest.errors import InputError
+from ingest.schema import masking
+from ingest.schema.change import ORIGIN, READ, metadata_columns, problem, reason_of
+from ingest.schema.evolution import Reading, Version
+
+# What is read of a record; Spark's Kafka source has these columns among others.
+RECORD_COLUMNS = T.StructType(
+    [
+        T.StructField("key", T.BinaryType()),
+        T.StructField("value", T.BinaryType()),
+        T.StructField("partition", T.IntegerType()),
+        T.StructField("offset", T.LongType()),
+    ]
+)
+# `_form` of a quarantined event whose `_raw` is a record's value as it was.
+RECORD_FORM = dumps({"record": "value"})
+# So many records are taken for examples of a batch.
+_EXAMPLES = 20
+# The form of each table's last Avro records and the schemas of their keys, by session and table: the next are taken to
+# be of it, until one is not.
+_last_forms: dict[tuple[str, str], tuple[str, RecordKeys]] = {}
+_TOMBSTONE, _JSON, _BARE, _ID, _BAD = "tombstone", "json", "bare", "id:", "!"
+
+
+def record_parts(
+    records: DataFrame,
+    table: Table,
+    registry: Registry | None,
+    *,
+    thorough: bool = False,
+    by_examples: bool = False,
+    events: int = 0,
+) -> list[Part]:
+    """The parts of some records: one for each schema, one for JSON, one for what holds no change.
+
+    One aggregate finds which kinds of values there are, and brings no more than those to the driver.
+
+    Parameters
+    ----------
+    records:
+        Columns `key` binary, `value` binary, `partition` int, `offset` bigint, as Spark's Kafka source has them
+        (further columns are not looked at); and `_file` string where they come from files. A null value is a tombstone.
+    registry:
+        Of the table's connection; None where it has none.
+    thorough, by_examples, events:
+        See `ingest.decode.json_events.json_parts`.
+
+    Raises
+    ------
+    InputError
+        The registry does not answer, or the records need one and the connection has none.
+    """
+    file = F.col("_file") if "_file" in records.columns else F.lit(table.options.topic)
+    values = records.select(
+        "value",
+        F.col("partition").alias("_partition"),
+        F.col("offset").alias("_start_offset"),
+        # One without an offset is known by its place among the others.
+        F.when(F.col("offset").isNull(), F.monotonically_increasing_id()).otherwise(0).cast("bigint").alias("_order"),
+        file.alias("_file"),
+        F.col("key").alias("_key"),
+    )
+    return _parts(values, table, registry, thorough=thorough, by_examples=by_examples, events=events)
+
+
+def parts_again(events: DataFrame, table: Table, registry: Registry | None) -> list[Part]:
+    """The parts of quarantined events, whatever they were read from.
+
+    Parameters
+    ----------
+    events:
+        Columns `_raw` binary, `_form` string and those of `READ`.
+    """
+    is_record = F.coalesce(F.col("_form") == RECORD_FORM, F.lit(False))
+    values = events.where(is_record).select(F.col("_raw").alias("value"), *READ)
+    texts = events.where(~is_record).select(F.col("_raw").cast("string").alias("value"), "_form", *READ)
+    keys = _keys(texts, table, registry)
+    return [*_parts(values, table, registry), *texts_again(texts, table, keys)]
+
+
+def _keys(values: DataFrame, table: Table, registry: Registry | None) -> RecordKeys:
+    """How the keys of some records are read: one aggregate."""
+    if not table.key:
+        return RecordKeys()
+    found = values.agg(*_seen_of_keys(registry)).first()
+    return RecordKeys.of(values.sparkSession, table, registry, *(found or ((), None)))
+
+
+def _seen_of_keys(registry: Registry | None) -> list[Expression]:
+    """What is looked at of keys: the ids of their schemas, and one that is no Avro."""
+    schema_id, text = _seen_of_key(registry)
+    return [F.collect_set(schema_id).alias("key_ids"), F.max(text).alias("key_example")]
+
+
+def _parts(
+    values: DataFrame,
+    table: Table,
+    registry: Registry | None,
+    *,
+    thorough: bool = False,
+    by_examples: bool = False,
+    events: int = 0,
+) -> list[Part]:
+    kind, place = _kind(table, registry), (values.sparkSession.sparkContext.applicationId, table.relation)
+    known = _last_forms.pop(place, None)
+    if by_examples and not table.is_masked and (alike := _parts_alike(values, table, registry, kind, known, events)):
+        parts, form, keys = alike
+        if form != _JSON:
+            _last_forms[place] = (form, keys)
+        return parts
+    found = values.agg(F.collect_set(kind).alias("kinds"), *_seen_of_keys(registry)).first()
+    assert found is not None
+    kinds = sorted(found["kinds"])
+    keys = RecordKeys()
+    if table.key and kinds:
+        keys = RecordKeys.of(values.sparkSession, table, registry, found["key_ids"], found["key_example"])
+    ids = [name.removeprefix(_ID) for name in kinds if name.startswith(_ID)]
+    if ids and registry is None and _JSON not in kinds:
+        raise InputError(
+            "the values begin with 0x00 and the id of a schema, and no registry is declared",
+            where=table.relation,
+            expected=f"`registry` of the connection '{table.options.connection}'",
+            action="declare it in connections.yml; nothing of this batch was landed",
+        )
+    told = {schema_id: f"schema id {schema_id} is not in the registry" for schema_id in ids}
+    if registry is None:
+        told = dict.fromkeys(ids, "0x00 and the id of a schema, and the connection has no registry")
+    by_schema: dict[str, list[str]] = {}
+    for schema_id, written in (registry.schemas(ids) if registry else {}).items():
+        schema, problem = parsed(values.sparkSession, written)
+        told[schema_id] = f"schema id {schema_id} {problem}"
+        if schema:
+            del told[schema_id]
+            by_schema.setdefault(schema, []).append(schema_id)
+    parts = []
+    for schema, its_ids in by_schema.items():
+        own = values.where(kind.isin([_ID + schema_id for schema_id in its_ids]))
+        assert registry is not None
+        parts.append(_avro_part(own, _payload(registry), schema, f"schema id {', '.join(its_ids)}", keys))
+    if _BARE in kinds:
+        schema, path = _declared_schema(values, table)
+        parts.append(_avro_part(values.where(kind == _BARE), F.col("value"), schema, path, keys))
+    of_text = {_JSON, _TOMBSTONE} & set(kinds)
+    if of_text:
+        own = values if len(kinds) == len(of_text) else values.where(kind.isin(*of_text))
+        texts = _texts(own, keys, events)
+        options = {"thorough": thorough, "by_examples": by_examples}
+        parts += json_parts(texts, table, **options) if _JSON in of_text else [tombstones_part(texts)]
+    aside = [name for name in kinds if name.startswith(_BAD) or name.removeprefix(_ID) in told]
+    if aside:
+        parts.append(_part_aside(values.withColumn("_kind", kind).where(F.col("_kind").isin(aside)), told))
+    return parts
+
+
+def _texts(values: DataFrame, keys: RecordKeys, events: int, *more: Expression) -> JsonSource:
+    lines = values.select(F.col("value").cast("string").alias("value"), *more, *READ)
+    return JsonSource(lines, keys, are_records=True, events=events)
+
+
+def _parts_alike(
+    values: DataFrame,
+    table: Table,
+    registry: Registry | None,
+    kind: Expression,
+    known: tuple[str, RecordKeys] | None,
+    events: int,
+) -> tuple[list[Part], str, RecordKeys] | None:
+    """All records as one part, of the form that is known or that the first of them have; that form, and their keys'.
+
+    None where the first are not of one form. It is read in one pass: to see which forms there are takes another one. A
+    record of another form is `MISREAD`.
+    """
+    if known:
+        kinds, keys = {known[0]}, known[1]
+    else:
+        rows = values.select(kind.alias("kind"), *_seen_of_key(registry)).limit(_EXAMPLES).collect()
+        kinds = {row["kind"] for row in rows} - {_TOMBSTONE}
+        if len(kinds) != 1:
+            return None
+        keys = RecordKeys()
+        if table.key:
+            ids = {row["key_id"] for row in rows if row["key_id"] is not None}
+            example = next((row["key_text"] for row in rows if row["key_text"] is not None), None)
+            keys = RecordKeys.of(values.sparkSession, table, registry, ids, example)
+    (only,) = kinds
+    unlike = ~kind.isin(only, _TOMBSTONE)
+    if only == _JSON:
+        source = _texts(values, keys, events, unlike.alias(UNLIKE))
+        return json_parts(source, table, by_examples=True), only, keys
+    if only == _BARE:
+        schema, path = _declared_schema(values, table)
+        return [_avro_part(values, F.col("value"), schema, path, keys, unlike)], only, keys
+    schema_id = only.removeprefix(_ID)
+    written = registry.schemas([schema_id]).get(schema_id) if registry and only.startswith(_ID) else None
+    schema, problem = parsed(values.sparkSession, written) if written else ("", "is not there")
+    if registry is None or problem:
+        return None
+    return [_avro_part(values, _payload(registry), schema, f"schema id {schema_id}", keys, unlike)], only, keys
+
+
+def _seen_of_key(registry: Registry | None) -> list[Expression]:
+    """What is looked at of one key: the id of its schema, or itself where it is no Avro."""
+    schema_id = F.when(is_avro(), schema_id_of("_key", registry.id_bytes if registry else 4))
+    return [schema_id.alias("key_id"), F.when(~is_avro(), F.col("_key")).alias("key_text")]
+
+
+def _payload(registry: Registry) -> Expression:
+    return F.expr(f"substring(value, {2 + registry.id_bytes})")
+
+
+def _kind(table: Table, registry: Registry | None) -> Expression:
+    """What a record's value is: a tombstone, JSON, bare Avro, `id:` and its schema's id, or `!` and what is wrong."""
+    value, declared = F.col("value"), table.options.format
+    id_bytes = registry.id_bytes if registry else 4
+    first = F.hex(F.substring("value", 1, 1))
+    schema_id = F.conv(F.hex(F.substring("value", 2, id_bytes)), 16, 10)
+    told = F.concat(
+        F.lit(f"{_BAD}the value is empty or of another form: its first byte is 0x"),
+        F.lower(first),
+        F.lit(", expected 0x00 and the id of a schema" + ("" if declared == "avro" else ", or JSON")),
+    )
+    is_cut = F.length("value") < 1 + id_bytes
+    prefixed = F.when(
+        is_cut, F.concat(F.lit(f"{_BAD}truncated: "), F.length("value"), F.lit(" bytes hold no id of a schema"))
+    ).otherwise(F.concat(F.lit(_ID), schema_id))
+    # No text begins with a control character, but for white space, or with a byte that is not ASCII's.
+    is_text = first.between("20", "7E") | first.isin("09", "0A", "0D")
+    other = F.when(is_text, F.lit(_JSON)).otherwise(told)
+    kind = F.when(F.col("_start_offset").isNull(), F.lit(f"{_BAD}a record without an offset")).when(
+        value.isNull(), F.lit(_TOMBSTONE)
+    )
+    if table.options.schema_file:
+        return kind.when(F.length(value) == 0, told).otherwise(F.lit(_BARE))
+    if declared == "json":
+        return kind.when(F.length(value) == 0, told).otherwise(F.lit(_JSON))
+    return kind.when(first == "00", prefixed).otherwise(told if declared == "avro" else other)
+
+
+def _declared_schema(values: DataFrame, table: Table) -> tuple[str, str]:
+    path = table.options.schema_file
+    assert path is not None
+    schema, problem = parsed(values.sparkSession, WrittenSchema(schema_of_file(path).text))
+    if problem:
+        raise InputError(
+            problem, where=path, expected="the Avro schema of a record", action="mend it; nothing was landed"
+        )
+    return schema, path
+
+
+def _avro_part(
+    values: DataFrame,
+    payload: Expression,
+    schema: str,
+    name: str,
+    keys: RecordKeys,
+    unlike: Expression | None = None,
+) -> Part:
+    schema = readable(schema)
+    # PERMISSIVE gives a record of nulls for what does not decode.
+    event = from_avro(payload, schema, {"mode": "PERMISSIVE"}).alias("event")
+    examined = [] if unlike is None else [unlike.alias(UNLIKE)]
+    rows = values.select(event, F.col("value").alias("_value"), *examined, *READ)
+    part = typed_part(rows, semantic_types(schema), keys, RECORD_FORM)
+
+    def decode(table: Table, reading: Reading) -> DataFrame:
+        decoded = part.decode(table, reading)
+        taken = [*(column.name for column in table.columns), *(column.name for column in metadata_columns(table))]
+        is_nothing = reduce(lambda left, right: left & right, [F.col(f"`{column}`").isNull() for column in taken])
+        _, why = reason_of(F.col("_problem"))
+        told = problem("invalid_avro", f"the value does not decode with {name}, or holds none of the columns: ", why)
+        does_not_decode = (F.col("_problem") != MISREAD) & ~F.col("_ignored") & is_nothing
+        return decoded.withColumn("_problem", F.when(does_not_decode, told).otherwise(F.col("_problem")))
+
+    return Part(part.version, decode)
+
+
+def _part_aside(values: DataFrame, told: dict[str, str]) -> Part:
+    """Values that are none of an event, whatever they are."""
+
+    def decode(table: Table, _: Reading) -> DataFrame:
+        kind = F.col("_kind")
+        found = F.when(kind.startswith(_BAD), problem("invalid_record", F.expr(f"substring(_kind, {len(_BAD) + 1})")))
+        for schema_id, reason in told.items():
+            found = found.when(kind == _ID + schema_id, problem("unknown_schema", reason))
+        rows, raw, form, key = values, F.col("value"), RECORD_FORM, F.col("_key")
+        if table.is_masked:
+            rows, form, key = masking.with_salt(values, table), masking.MASKED_FORM, F.lit(None).cast("binary")
+            told_of = F.coalesce(masking.not_kept(F.col("value"), table), F.lit("not kept: a record without a value"))
+            found, raw = F.concat(found, F.lit("; "), told_of), told_of.cast("binary")
+        return rows.select(
+            *_nulls((column.name, column.data_type) for column in table.columns),
+            *_nulls((column.name, column.data_type) for column in metadata_columns(table)),
+            F.lit("false").alias("__deleted"),
+            *ORIGIN,
+            raw.alias("_raw"),
+            F.lit(form).alias("_form"),
+            key.alias("_record_key"),
+            found.alias("_problem"),
+            F.lit(None).cast("string").alias("_unavailable"),
+            F.lit(False).alias("_ignored"),
+            F.lit(False).alias("_says_deletes"),
+        )
+
+    return Part(Version((), whole=False), decode)
+
+
+def _nulls(columns: Iterable[tuple[str, T.DataType]]) -> Sequence[Expression]:
+    return [F.lit(None).cast(data_type).alias(name) for name, data_type in columns]

@@ -1,0 +1,54 @@
+"""The tables whose last run failed, kept for `lake status`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from ingest.config.tables import Table
+from ingest.errors import LakeError
+from ingest.landing.table import Landed
+from ingest.silver.ledger import Ledger
+from ingest.spark.jvm import root_cause
+
+log = logging.getLogger(__name__)
+
+
+def failures(schema: str) -> Ledger:
+    """The tables of a source whose last run failed: `source_table` (key), `failed_at`, `message`."""
+    return Ledger(schema, "_failures", key="source_table", ordering="failed_at")
+
+
+def remember_failures(spark: SparkSession, results: Sequence[Landed]) -> None:
+    """Keeps which tables have failed, for `lake status`. Written only where one has, or is well again."""
+    schema = results[0].table.schema
+    failed = {landed.table.name: landed.error.message for landed in results if landed.error}
+    try:
+        if not spark.catalog.databaseExists(schema):
+            return
+        known = failures(schema).read(spark)
+        well = [landed.table.name for landed in results if not landed.error]
+        if known is not None and not (mended := known.where(F.col("source_table").isin(well))).isEmpty():
+            failures(schema).write(spark, mended, "delete")
+        if failed:
+            at = datetime.now(UTC)
+            rows = [(name, at, message) for name, message in failed.items()]
+            news = spark.createDataFrame(rows, "source_table string, failed_at timestamp, message string")
+            failures(schema).write(spark, news, "upsert")
+    except (LakeError, PySparkException, Py4JJavaError) as error:
+        # The run's own result tells what failed; where nothing can be written, this cannot be either.
+        log.warning("what failed cannot be kept for `lake status`: %s", root_cause(error))
+
+
+def unexpected_error(table: Table, error: Exception) -> LakeError:
+    return LakeError(
+        root_cause(error),
+        where=table.relation,
+        action="nothing of this batch was landed; `--debug` shows the whole error",
+    )

@@ -1,0 +1,69 @@
+"""Whether a table that was landed is well: too many of its events in the quarantine are an error."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from ingest.config.tables import Table
+from ingest.errors import QuarantineError
+from ingest.landing.table import Landed
+from ingest.silver import quarantine
+from ingest.silver.state import Counts
+
+log = logging.getLogger(__name__)
+
+_LONGEST_REASON = 200
+# So many events of a table may be quarantined, or this share of those that were read, and it is well all the same.
+_WELL_QUARANTINED, _WELL_SHARE = 10, 0.1
+
+
+def judged(spark: SparkSession, landed: Landed, run: Counts | None = None) -> Landed:
+    """What was landed, unwell where more than ten and more than a tenth of the events are quarantined.
+
+    Judged are the run and the whole of the table's history; a `quarantine_limit` is a judgement of its own.
+
+    Parameters
+    ----------
+    run:
+        What became of all events of the run that the batch is a part of; where it is None, the batch is the run.
+    """
+    if landed.error or landed.table.options.quarantine_limit is not None:
+        return landed
+    of_each = {"of this run": landed.counts, "of this run so far": run or Counts(), "ever read": landed.totals}
+    for which, counts in of_each.items():
+        if counts.quarantined > max(_WELL_QUARANTINED, _WELL_SHARE * counts.read):
+            # Each look at a table where nothing comes would ask for the reason again.
+            reason = _most_frequent_reason(spark, landed.table) if landed.counts.quarantined else ""
+            return replace(landed, error=_unwell(landed.table, counts, which, reason))
+    return landed
+
+
+def _unwell(table: Table, counts: Counts, which: str, reason: str) -> QuarantineError:
+    return QuarantineError(
+        f"{counts.quarantined:,} of {counts.read:,} events {which} are quarantined"
+        + (f"; the most frequent reason in the quarantine: {reason}" if reason else ""),
+        where=table.relation,
+        expected=f"no more than {_WELL_QUARANTINED}, or {_WELL_SHARE:.0%} of them: no quarantine_limit is declared",
+        action=f"`lake quarantine ls {table.source}` says why; mend it, then `lake quarantine replay {table.source}`; "
+        "or declare a quarantine_limit that accepts it. The other events were landed",
+    )
+
+
+def _most_frequent_reason(spark: SparkSession, table: Table) -> str:
+    """One of the most frequent code, in one line; '' where it cannot be told."""
+    try:
+        events = quarantine.waiting(spark, table)
+        if events is None:
+            return ""
+        reasons = events.groupBy("reason_code").agg(F.count("*").alias("events"), F.min("reason").alias("reason"))
+        row = reasons.orderBy(F.desc("events"), "reason_code").first()
+    except (PySparkException, Py4JJavaError) as error:
+        log.debug("the quarantine of %s cannot be read", table.name, exc_info=error)
+        return ""
+    return " ".join(str(row["reason"]).split())[:_LONGEST_REASON] if row else ""

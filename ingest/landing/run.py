@@ -1,0 +1,131 @@
+"""Runs the landing of a source: each table by itself, side by side, in one Spark session."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from ingest.config.tables import Table
+from ingest.errors import LakeError, QuarantineError
+from ingest.landing.backlog import Read
+from ingest.landing.failures import remember_failures, unexpected_error
+from ingest.landing.health import judged
+from ingest.landing.schema_plan import schema_planned
+from ingest.landing.table import Begun, Landed, Progress, Upkeep, decoded, land_table
+from ingest.landing.transactions import Gate, is_consistent, make_cut, open_gate, topic_table
+from ingest.silver.compaction import keep_up
+
+log = logging.getLogger(__name__)
+# What a table is doing, in order; a progress display shows them.
+STAGES = ("list", "land", "done")
+
+
+def land(
+    spark: SparkSession,
+    tables: Sequence[Table],
+    *,
+    workers: int = 4,
+    progress: Progress | None = None,
+    upkeep: Upkeep = keep_up,
+) -> list[Landed]:
+    """Lands what is pending of each table, in the order of `tables`. One table's failure does not touch the others.
+
+    The tables of a source that is consistent by transaction are landed together, and must all be there.
+
+    Parameters
+    ----------
+    workers:
+        How many tables are worked on at a time. Spark's FAIR scheduler shares the cores between them.
+    progress:
+        Called with table, stage (one of `STAGES`) and a detail whenever a table goes on.
+    upkeep:
+        See `land_table`.
+    """
+    told: Progress = progress or (lambda table, stage, detail: None)
+    step: _Step = partial(land_table, upkeep=upkeep)
+    results: list[Landed] = []
+    unread: LakeError | None = None
+    with ThreadPoolExecutor(max_workers=max(1, min(workers, len(tables))), thread_name_prefix="land") as pool:
+        if is_consistent(tables):
+            transactions = judged(spark, land_safely(spark, topic_table(tables[0])))
+            gate, unread = _open_gate(spark, tables, pool, transactions)
+            step = partial(land_table, gate=gate, upkeep=upkeep)
+            results = [] if gate else [Landed(table, error=unread) for table in tables]
+        results = results or list(pool.map(lambda table: land_safely(spark, table, told, step), tables))
+    if is_consistent(tables) and not any(landed.error for landed in results):
+        make_cut(spark, tables)
+    # An unwell table is landed, and the cut made: it says that transactions are whole, less what is quarantined.
+    results = [judged(spark, landed) for landed in results]
+    results = [landed if landed.error else replace(landed, error=unread) for landed in results]
+    remember_failures(spark, results)
+    return results
+
+
+_Step = Callable[[SparkSession, Table, Progress], Landed]
+
+
+def land_safely(
+    spark: SparkSession, table: Table, progress: Progress = lambda table, stage, detail: None, step: _Step | None = None
+) -> Landed:
+    """`land_table`, or another step, whose failure is told in its result."""
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", table.name)
+    started = time.monotonic()
+    try:
+        landed = (step or land_table)(spark, table, progress)
+    except LakeError as error:
+        landed = Landed(table, error=error)
+    except (PySparkException, Py4JError) as error:
+        log.debug("table %s failed", table.name, exc_info=error)
+        landed = Landed(table, error=unexpected_error(table, error))
+    progress(table.name, "done", landed.error.found if landed.error else "")
+    return replace(landed, seconds=time.monotonic() - started)
+
+
+def _open_gate(
+    spark: SparkSession, tables: Sequence[Table], pool: ThreadPoolExecutor, transactions: Landed
+) -> tuple[Gate | None, LakeError | None]:
+    """Which of the events that wait may be landed; and why none may, or too few, which is said of every table."""
+    unwell = transactions.error
+    if unwell and not isinstance(unwell, QuarantineError):
+        return None, unwell
+    try:
+        places = dict(pool.map(partial(_waiting_places, spark), tables))
+        return open_gate(spark, tables, {name: rows for name, rows in places.items() if rows is not None}), unwell
+    except LakeError as error:
+        return None, error
+    except (PySparkException, Py4JError) as error:
+        log.debug("source %s failed", tables[0].source, exc_info=error)
+        return None, unexpected_error(transactions.table, error)
+
+
+def _waiting_places(spark: SparkSession, table: Table) -> tuple[str, DataFrame | None]:
+    """The transactions of a table's pending events (see `open_gate`); None where they cannot be read.
+
+    Landing the table says why. What cannot be read has not come: the transactions it belongs to wait.
+    """
+    try:
+        begun = Begun.of(spark, table)
+        try:
+            return table.name, _places(begun, begun.pending.read(begun.known))
+        except Py4JJavaError:
+            rest = begun.pending.without_broken(begun.known)
+            return table.name, _places(begun, rest) if rest else None
+    except (LakeError, Py4JJavaError) as error:
+        log.debug("table %s cannot be read", table.name, exc_info=error)
+        return table.name, None
+
+
+def _places(begun: Begun, read: Read) -> DataFrame | None:
+    if not read.parts:
+        return None
+    planned, readings = schema_planned(begun.silver, begun.state, read.parts)
+    changes = decoded(planned.table, read.parts, readings).where("__transaction_id is not null")
+    return changes.select("__transaction_id", "__transaction_total_order").distinct().localCheckpoint()

@@ -1,0 +1,223 @@
+"""The landing of one table: its unread input, in portions of one commit each."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
+
+from ingest.config.tables import Table
+from ingest.decode.decoded import Part
+from ingest.decode.object_files import HeldBack
+from ingest.errors import LakeError, UnavailableError
+from ingest.landing import batch
+from ingest.landing.backlog import NONE_WAITS, Pending, Places, Read, pending_of
+from ingest.landing.schema_plan import schema_planned
+from ingest.landing.transactions import Gate
+from ingest.schema.evolution import Reading
+from ingest.silver import change_log
+from ingest.silver.compaction import keep_up
+from ingest.silver.state import Counts, State
+from ingest.silver.table import SilverTable
+
+log = logging.getLogger(__name__)
+
+Progress = Callable[[str, str, str], None]
+
+
+@dataclass(frozen=True)
+class Landed:
+    """What one run did to one table.
+
+    Attributes
+    ----------
+    counts:
+        Of this run; all zero where there was nothing new.
+    taken, unit:
+        How much of the input was landed, in files or records.
+    waiting:
+        Events that were read, but wait for the rest of their transaction: they are not counted yet.
+    waits_for:
+        What they wait for.
+    ends:
+        Behind which records of Kafka there was nothing when the run began.
+    totals:
+        What became of all events that were ever read of the table, this run's among them.
+    error:
+        Why the table failed, or is not whole, or is unwell though it was landed; None where it is well.
+    """
+
+    table: Table
+    counts: Counts = field(default_factory=Counts)
+    taken: int = 0
+    unit: str = ""
+    seconds: float = 0.0
+    waiting: int = 0
+    waits_for: str = ""
+    ends: Places = field(default_factory=dict)
+    totals: Counts = field(default_factory=Counts)
+    error: LakeError | None = None
+
+    def __add__(self, later: Landed) -> Landed:
+        """Both as one run."""
+        return replace(later, counts=self.counts + later.counts, taken=self.taken + later.taken)
+
+
+Upkeep = Callable[[SilverTable, bool], None]
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What a table's next run begins with: silver, its state, and what waits behind it."""
+
+    silver: SilverTable
+    state: State | None
+    pending: Pending
+
+    @classmethod
+    def of(cls, spark: SparkSession, table: Table) -> Begun:
+        silver = SilverTable.of(spark, table)
+        state = silver.state()
+        return cls(silver, state, pending_of(spark, table, state.position if state else None))
+
+    def gone_on(self) -> Begun:
+        """The same run, once a portion has been landed: what was not there when it began is left to the next."""
+        state = self.silver.state()
+        return replace(self, state=state, pending=self.pending.beyond(state.position)) if state else self
+
+    @property
+    def totals(self) -> Counts:
+        """What became of all events that were read before."""
+        return self.state.totals if self.state else Counts()
+
+    @property
+    def known(self) -> Table:
+        """The table with the columns that are known before its events are looked at."""
+        return schema_planned(self.silver, self.state)[0].table
+
+
+def land_table(
+    spark: SparkSession,
+    table: Table,
+    progress: Progress = lambda table, stage, detail: None,
+    gate: Gate | None = None,
+    upkeep: Upkeep = keep_up,
+) -> Landed:
+    """Lands what is pending of one table, in portions: each is one commit, with its position and counts.
+
+    Parameters
+    ----------
+    gate:
+        Which events may be landed now; None where all may.
+    upkeep:
+        Called with the table, and whether more of it waits, where it may be compacted: after each portion, and where
+        nothing waits.
+
+    Raises
+    ------
+    LakeError
+        The input cannot be read or the lake cannot be written; nothing of the portion is visible then.
+    """
+    progress(table.name, "list", "")
+    begun = Begun.of(spark, table)
+    if not begun.pending.waiting:
+        _conform(begun)
+        nothing = Landed(table, unit=begun.pending.unit, ends=begun.pending.ends(), totals=begun.totals)
+        return _kept_up(nothing, begun.silver, upkeep, is_behind=False)
+    landed, totals = None, begun.totals
+    while True:
+        portion = begun.pending.portion()
+        progress(table.name, "land", f"{begun.pending.waiting:,} {portion.unit}")
+        share = portion.waiting / begun.pending.waiting
+        done = _land_portion(replace(begun, pending=portion), gate, share)
+        is_last = portion.waiting == begun.pending.waiting
+        done = _kept_up(done, begun.silver, upkeep, is_behind=not is_last)
+        landed = landed + done if landed else done
+        if done.error or done.waiting or is_last:
+            return replace(landed, ends=begun.pending.ends(), totals=totals + landed.counts)
+        begun = begun.gone_on()
+
+
+def _kept_up(landed: Landed, silver: SilverTable, upkeep: Upkeep, *, is_behind: bool) -> Landed:
+    """What was landed, with the error that kept the table from being compacted, where it has no other."""
+    try:
+        upkeep(silver, is_behind)
+    except LakeError as error:
+        return landed if landed.error else replace(landed, error=error)
+    return landed
+
+
+def _conform(begun: Begun) -> None:
+    """Brings silver to its declaration where no event does."""
+    silver, state = begun.silver, begun.state
+    if state is None:
+        return
+    conforming, _ = schema_planned(silver, state)
+    if conforming.column_types != {c.name: c.data_type.simpleString() for c in silver.held(state)}:
+        conforming.conform(state)
+        if silver.table.options.history:
+            change_log.conform(conforming, state)
+    conforming.register()
+
+
+def _land_portion(begun: Begun, gate: Gate | None, share: float) -> Landed:
+    """Reads, orders, deduplicates and commits the events, with their position and counts.
+
+    `share`: the part that they are of all that waits.
+    """
+    silver, state, pending = begun.silver, begun.state, begun.pending
+    table, known = silver.table, begun.known
+
+    def landed_of(read: Read) -> Landed:
+        if not read.parts:
+            return Landed(table, unit=pending.unit)
+        planned, readings = schema_planned(silver, state, read.parts)
+        changes = decoded(planned.table, read.parts, readings)
+        waiting = NONE_WAITS
+        if gate is not None:
+            marked = gate.marked(changes)
+            waiting = read.of.waits(marked)
+            changes = marked.where("not _waits").drop("_waits")
+        position = read.of.after(waiting)
+        waits_for = gate.waits_for if gate is not None and waiting.events else ""
+        if waiting.events and (position == pending.position or changes.isEmpty()):
+            return Landed(table, unit=pending.unit, waiting=waiting.events, waits_for=waits_for)
+        counts = batch.apply(planned, state, changes, position, share=share)
+        planned.register()
+        return Landed(table, counts, read.of.waiting, pending.unit, waiting=waiting.events, waits_for=waits_for)
+
+    # What waits for its transaction is marked before it is seen how it is written.
+    read = pending.read(known, by_examples=gate is None)
+    try:
+        try:
+            done = landed_of(read)
+        except batch.MisreadError as error:
+            log.debug("%s", error)
+            read = pending.read(known)
+            done = landed_of(read)
+    except Py4JJavaError as error:
+        # Only reading a file to its end shows that a block within it is broken.
+        rest = read.of.without_broken(known)
+        if rest is None:
+            raise read.of.unreadable(error) from error
+        read = replace(rest, held_back=(*read.held_back, *rest.held_back))
+        done = landed_of(read)
+    return replace(done, error=held_back_error(table, read.held_back)) if read.held_back else done
+
+
+def decoded(table: Table, parts: Sequence[Part], readings: Sequence[Reading]) -> DataFrame:
+    decoded = (part.decode(table, reading) for part, reading in zip(parts, readings, strict=True))
+    return reduce(DataFrame.unionByName, decoded)
+
+
+def held_back_error(table: Table, held_back: Sequence[HeldBack]) -> UnavailableError:
+    return UnavailableError(
+        "; ".join(f"{item.file.path} is {item.reason}" for item in held_back),
+        where=table.relation,
+        expected="whole Avro object files",
+        action="deliver the files again; they were left out, and the next run takes them. The others were landed",
+    )

@@ -1,0 +1,258 @@
+"""Source transactions kept whole over the tables of a source (`consistent: transaction`).
+
+Debezium's transaction topic says, at the end of each transaction, how many events of which table belong to it. Events
+wait until all of their transaction, and of every transaction that ended before it, have come: what is landed is then
+always the whole of the source's first so many commits. The tables commit one after the other nevertheless; a *cut*
+names an instant of each that belong together, and is one commit itself. Readers travel to the instants of a cut.
+
+Source: Debezium's documentation, "Transaction metadata" of each connector: one BEGIN and one END a transaction, in the
+order of commits, on one partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ingest.config.tables import Column, IngestOptions, SchemaPolicy, Table
+from ingest.errors import InputError
+from ingest.silver.ledger import Ledger
+from ingest.silver.table import SilverTable
+
+# Instants of a cut that readers may still be at; older cuts are let go with the file versions they need.
+CUTS_KEPT = 10
+# A cut stays readable while a table makes this many commits beyond it; then the tables wait for the one that failed.
+# Less than the commits whose files `ingest.silver.table` keeps for such tables.
+COMMITS_BEYOND_A_CUT = 15
+_COLLECTIONS = "array<struct<data_collection:string,event_count:bigint>>"
+
+
+def is_consistent(tables: Sequence[Table]) -> bool:
+    """Whether the tables, all of one source, are landed by whole transactions."""
+    return bool(tables) and tables[0].options.consistent == "transaction"
+
+
+def topic_table(table: Table) -> Table:
+    """The transaction topic of a table's source as a table of its own: `_transactions`, a row for BEGIN and for END."""
+    types = {"id": T.StringType(), "status": T.StringType(), "event_count": T.LongType()}
+    types |= {"data_collections": T.StringType(), "ts_ms": T.LongType()}
+    return replace(
+        table,
+        name="_transactions",
+        location="_transactions",
+        # Not declared: BEGIN lacks some, and that is no fault.
+        columns=tuple(Column(name, data_type, declared=False) for name, data_type in types.items()),
+        options=IngestOptions(
+            connection=table.options.connection,
+            topic=table.transaction_topic,
+            key=("id", "status"),
+            order_by=("ts_ms",),
+            schema_policy=SchemaPolicy(add="keep"),
+        ),
+        where=f"{table.where}: transaction_topic",
+        database=None,
+    )
+
+
+def released(schema: str) -> Ledger:
+    """The transactions that may be landed: `transaction_id` (key), `released_at`, `forced`."""
+    return Ledger(schema, "_released", key="transaction_id", ordering="released_at")
+
+
+def cuts(schema: str) -> Ledger:
+    """The newest cuts: `cut_id` (key), `source_table`, `instant`, `cut_at`."""
+    return Ledger(schema, "_cuts", key="cut_id", ordering="cut_at")
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """The first transaction that is not whole, though it has ended: what it lacks of one table."""
+
+    transaction: str
+    table: str
+    seen: int
+    expected: int
+
+    @property
+    def told(self) -> str:
+        """What is missing, in one sentence."""
+        return (
+            f"transaction {self.transaction} has ended with {self.expected} events of {self.table}, "
+            f"of which {self.seen} have come"
+        )
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Which events may be landed now.
+
+    Attributes
+    ----------
+    passing:
+        Column `transaction_id`: the transactions that may, of those that have events waiting.
+    blocked:
+        What the others wait for; None where their END has not come.
+    """
+
+    passing: DataFrame
+    blocked: Blocked | None
+
+    @property
+    def waits_for(self) -> str:
+        """What keeps the others waiting, in one sentence."""
+        return self.blocked.told if self.blocked else "transactions that have not ended"
+
+    def marked(self, changes: DataFrame) -> DataFrame:
+        """Adds `_waits`: whether an event's transaction is not whole. An event without one does not wait."""
+        passing = self.passing.select(F.col("transaction_id").alias("__transaction_id"), F.lit(True).alias("_passes"))
+        marked = changes.join(F.broadcast(passing), "__transaction_id", "left")
+        waits = F.col("__transaction_id").isNotNull() & F.col("_passes").isNull()
+        return marked.select(*(f"`{name}`" for name in changes.columns), waits.alias("_waits"))
+
+
+def open_gate(spark: SparkSession, tables: Sequence[Table], pending: Mapping[str, DataFrame]) -> Gate:
+    """Finds the transactions that are whole, remembers that they may be landed, and lets them pass.
+
+    Remembered before anything of them is landed: a run that breaks off between two tables is gone on with, whatever
+    the tables have of the transaction by then.
+
+    Parameters
+    ----------
+    tables:
+        All tables of the source; their transaction topic has been landed.
+    pending:
+        `__transaction_id` and `__transaction_total_order` of the events that wait, each once, by the name of their
+        table.
+
+    Raises
+    ------
+    InputError
+        A table has been failing for so long that the last cut would become unreadable.
+    WriteError
+        What was found cannot be remembered.
+    """
+    first = tables[0]
+    _require_near_cut(spark, tables)
+    of_each = [places.withColumn("source_table", F.lit(name)) for name, places in pending.items()]
+    none = spark.createDataFrame([], "__transaction_id string, __transaction_total_order bigint, source_table string")
+    every = reduce(DataFrame.unionByName, of_each, none).withColumnRenamed("__transaction_id", "transaction_id")
+    seen = every.groupBy("source_table", "transaction_id").agg(F.count("*").alias("seen")).localCheckpoint()
+    known = released(first.schema).read(spark)
+    ended = _ended(spark, first)
+    if known is not None:
+        ended = ended.join(known, "transaction_id", "left_anti")
+    ended = ended.localCheckpoint()
+    blocked_at, blocked = _first_blocked(ended, seen, tables)
+    whole = ended if blocked_at is None else ended.where(F.col("place") < blocked_at)
+    now = datetime.now(UTC)
+    if not whole.isEmpty():
+        news = whole.select("transaction_id", F.lit(now).alias("released_at"), F.lit(False).alias("forced"))
+        released(first.schema).write(spark, news, "upsert")
+        known = released(first.schema).read(spark)
+    waiting = seen.select("transaction_id").distinct()
+    passing = waiting.join(known, "transaction_id", "left_semi") if known is not None else waiting.limit(0)
+    return Gate(passing.localCheckpoint(), blocked)
+
+
+def _ended(spark: SparkSession, table: Table) -> DataFrame:
+    """The transactions that have ended: `transaction_id`, `place` in the order of commits, `collections`."""
+    silver = SilverTable.of(spark, topic_table(table))
+    if silver.state() is None:
+        return spark.createDataFrame([], f"transaction_id string, place string, collections {_COLLECTIONS}")
+    # The order of commits is the order of the topic, whatever the clocks say.
+    place = F.substring_index("__position", "/", -1).alias("place")
+    collections = F.from_json("data_collections", _COLLECTIONS).alias("collections")
+    return silver.read().where("status = 'END'").select(F.col("id").alias("transaction_id"), place, collections)
+
+
+def _first_blocked(ended: DataFrame, seen: DataFrame, tables: Sequence[Table]) -> tuple[str | None, Blocked | None]:
+    names = {".".join(table.database_name): table.name for table in tables}
+    of_collection = F.create_map(*(F.lit(text) for pair in names.items() for text in pair))
+    expected = (
+        ended.select("transaction_id", "place", F.explode("collections").alias("collection"))
+        .withColumn("source_table", of_collection[F.substring_index("collection.data_collection", ".", -2)])
+        .where("source_table is not null")
+        .select("transaction_id", "place", "source_table", F.col("collection.event_count").alias("expected"))
+    )
+    lacking = (
+        expected.join(seen, ["transaction_id", "source_table"], "left")
+        .withColumn("seen", F.coalesce("seen", F.lit(0)))
+        .where("seen < expected")
+    )
+    row = lacking.orderBy("place", "source_table").first()
+    if row is None:
+        return None, None
+    return row["place"], Blocked(row["transaction_id"], row["source_table"], row["seen"], row["expected"])
+
+
+def release(spark: SparkSession, table: Table, transaction: str) -> None:
+    """Lets a transaction pass that will not become whole: some of its events are lost for good.
+
+    Raises
+    ------
+    InputError
+        The topic has brought no END of it.
+    """
+    ended = _ended(spark, table).where(F.col("transaction_id") == transaction)
+    if ended.isEmpty():
+        raise InputError(
+            f"no transaction {transaction} has ended",
+            where=f"{table.schema}._transactions",
+            expected="the id of one that is blocked, as `lake cut` names it",
+        )
+    rows = ended.select("transaction_id", F.current_timestamp().alias("released_at"), F.lit(True).alias("forced"))
+    released(table.schema).write(spark, rows, "upsert")
+
+
+def make_cut(spark: SparkSession, tables: Sequence[Table]) -> None:
+    """Names the newest commits of the tables as belonging together, unless the newest cut does already.
+
+    Raises
+    ------
+    WriteError
+        The cut could not be written: readers stay at the one before it.
+    """
+    ledger = cuts(tables[0].schema)
+    states = {table.name: SilverTable.of(spark, table).state() for table in tables}
+    now = {name: state.instant for name, state in states.items() if state is not None}
+    if now == newest_cut(spark, tables[0].schema):
+        return
+    at = datetime.now(UTC)
+    rows = [(f"{at.isoformat()} {name}", name, instant, at) for name, instant in now.items()]
+    news = spark.createDataFrame(rows, "cut_id string, source_table string, instant string, cut_at timestamp")
+    before = ledger.read(spark)
+    if before is not None:
+        kept = before.select("cut_at").distinct().orderBy(F.col("cut_at").desc()).limit(CUTS_KEPT - 1)
+        news = news.unionByName(before.join(kept, "cut_at", "left_semi").select(*news.columns)).localCheckpoint()
+    ledger.write(spark, news, "insert_overwrite_table")
+
+
+def newest_cut(spark: SparkSession, schema: str) -> dict[str, str]:
+    """The instants of the newest cut, by table; empty where there is none."""
+    every = cuts(schema).read(spark)
+    if every is None:
+        return {}
+    newest = every.where(F.col("cut_at") == every.agg(F.max("cut_at")).first()[0])  # type: ignore[index]
+    return {row["source_table"]: row["instant"] for row in newest.collect()}
+
+
+def _require_near_cut(spark: SparkSession, tables: Sequence[Table]) -> None:
+    """A reader at the newest cut needs files that Hudi removes after so many commits."""
+    instants = newest_cut(spark, tables[0].schema)
+    for table in tables:
+        if table.name not in instants:
+            continue
+        beyond = SilverTable.of(spark, table).commits_after(instants[table.name])
+        if beyond >= COMMITS_BEYOND_A_CUT:
+            raise InputError(
+                f"{beyond} commits lie beyond the newest cut: another table of the source has been failing since",
+                where=table.relation,
+                expected=f"fewer than {COMMITS_BEYOND_A_CUT}: the cut's files are kept no longer",
+                action="mend the table that fails; nothing was landed",
+            )

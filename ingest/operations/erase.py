@@ -1,0 +1,317 @@
+"""Removes the whole history of keys from a table of silver and all that lies beside it, and proves that it is gone.
+
+A delete alone hides rows: Hudi keeps earlier versions of files for time travel, and logs hold earlier values. So the
+files are compacted and cleaned to one version, and every file that is left is read again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ingest.changes.position import record_key, with_position
+from ingest.config.tables import Table
+from ingest.decode.fields import Field
+from ingest.decode.types import converted
+from ingest.errors import InputError, WriteError
+from ingest.landing.backlog import pending_of
+from ingest.operations.replay import decoded_again
+from ingest.schema.masking import all_null, in_silver, local_rows
+from ingest.silver import change_log, quarantine
+from ingest.silver.erased_keys import remember
+from ingest.silver.hudi import write_error
+from ingest.silver.state import Counts, State
+from ingest.silver.table import SilverTable
+from ingest.spark.jvm import java_class
+
+Key = tuple[str | None, ...]
+# Every file group is compacted, as it is where one commit is one too many.
+_COMPACTING = {
+    "hoodie.compact.inline": "true",
+    "hoodie.compact.schedule.inline": "false",
+    "hoodie.compact.inline.max.delta.commits": "1",
+}
+# And of each file group one version is left, whatever time travel would like to see.
+_CLEANING = {
+    "hoodie.compact.schedule.inline": "false",
+    "hoodie.clean.automatic": "true",
+    "hoodie.clean.async.enabled": "false",
+    "hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS",
+    "hoodie.clean.fileversions.retained": "1",
+    "hoodie.clean.trigger.max.commits": "1",
+}
+# A shorter key stands by chance in files that say nothing of it, such as a timeline's.
+_LEAST_SEARCHED = 8
+_CHUNK = 1 << 24
+
+
+@dataclass(frozen=True)
+class Erased:
+    """What became of one Hudi table.
+
+    Attributes
+    ----------
+    rows:
+        Rows that were removed.
+    files, others:
+        Data files that were read afterwards, row by row; other files (logs, the timeline) that were searched as bytes.
+    holding:
+        Files that still hold a key: the proof has failed where there is one.
+    """
+
+    name: str
+    path: str
+    rows: int
+    files: int
+    others: int
+    holding: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Erasure:
+    """What an erasure did to a table and to all that lies beside it.
+
+    `unsearched`: quarantined events whose key cannot be told, so that they may be of an erased one; `waiting`: how many
+    files or records (`unit`) have not been landed, which may bring a later change of a key.
+    """
+
+    table: Table
+    keys: int
+    places: tuple[Erased, ...]
+    unsearched: int
+    waiting: int
+    unit: str
+
+    @property
+    def holding(self) -> tuple[str, ...]:
+        """Every file that still holds a key."""
+        return tuple(path for place in self.places for path in place.holding)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A Hudi table that rows of keys are removed from.
+
+    Attributes
+    ----------
+    options:
+        How it is written, without the operation.
+    rows:
+        The rows to remove, with all the columns that are written.
+    keys:
+        Column `key`: the record keys, as text, that no file may hold afterwards.
+    """
+
+    name: str
+    path: str
+    options: Mapping[str, str]
+    rows: DataFrame
+    keys: DataFrame
+
+
+def parse_key(table: Table, text: str) -> Key:
+    """A key from a JSON list of its values, in the declared order, or from `column=value` pairs with commas between.
+
+    Raises
+    ------
+    InputError
+        It is neither, or lacks a column; the text itself is not told.
+    """
+    values: Any = None
+    if text.lstrip().startswith("["):
+        try:
+            values = json.loads(text)
+        except ValueError:
+            values = None
+    else:
+        names = "|".join(re.escape(name) for name in table.key)
+        pairs = re.split(rf",\s*(?=(?:{names})=)", text.strip())
+        found = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+        values = [found[name] for name in table.key] if found.keys() == set(table.key) else None
+    is_scalar = isinstance(values, list) and not any(isinstance(value, list | dict) for value in values)
+    if not is_scalar or len(values) != len(table.key):
+        raise InputError(
+            "a key cannot be read",
+            where=table.where,
+            expected=f"a JSON list of {', '.join(table.key)}, or {','.join(f'{name}=...' for name in table.key)}",
+        )
+    return tuple(value if value is None or isinstance(value, str) else json.dumps(value) for value in values)
+
+
+def erase(spark: SparkSession, table: Table, keys: Sequence[Key]) -> Erasure:
+    """Removes every trace of some keys from silver and the quarantine, and reads all their files for the proof.
+
+    The keys are remembered by their hashes before anything is removed (`ingest.silver.erased_keys`): whatever brings an
+    event of one again, up to where the source was read to, changes nothing. Repeating a broken-off run does no harm.
+
+    Raises
+    ------
+    InputError
+        A value is none of its column's type; the quarantined events cannot be read.
+    WriteError
+        There is no such table, or the lake cannot be written.
+    """
+    silver = SilverTable.of(spark, table)
+    state = silver.state()
+    if state is None or not table.key:
+        raise WriteError(
+            "there is no such table yet" if table.key else "the table has no key that rows could be found by",
+            where=table.relation,
+            expected="a landed table with a declared key",
+        )
+    known = _record_keys(spark, table, keys).localCheckpoint()
+    salt = remember(known, table, state.watermark)
+    after = replace(state, counts=Counts(), erased=tuple(sorted({*state.erased, salt})))
+    quarantined, unsearched = _quarantined(silver, state, known)
+    found = [_silver(silver, after, known), _history(silver, after, known), quarantined]
+    places = tuple(_erase_from(place) for place in found if place is not None)
+    silver.register()
+    pending = pending_of(spark, table, state.position)
+    return Erasure(table, known.count(), places, unsearched, pending.waiting, pending.unit)
+
+
+def _record_keys(spark: SparkSession, table: Table, keys: Sequence[Key]) -> DataFrame:
+    """The record keys, as text, in column `key`: in the types of the source, hashed where silver's are."""
+    schema = T.StructType([T.StructField(name, T.StringType()) for name in table.key])
+    rows = local_rows(spark, keys, schema)
+    columns = {column.name: column for column in table.columns}
+    typed = rows
+    for name in table.key:
+        column, text = columns[name], Field(F.col(f"`{name}`"), T.StringType(), in_json=False)
+        change = converted(text.value, text, column, column.source_type, table.options.connector)
+        wrong = rows.where(change.problem.isNotNull()).count()
+        if wrong:
+            raise InputError(
+                f"{wrong} of {len(keys)} keys have a {name} that is not exactly a {column.source_type.simpleString()}",
+                where=table.where,
+                expected="values as the source's events have them, in the declared types",
+                action="nothing was erased",
+            )
+        typed = typed.withColumn(name, change.value)
+    written = in_silver(typed, table).withColumns(record_key(table))
+    return (
+        written.select(F.col(f"`{table.record_key}`").cast("string").alias("key")).where("key is not null").distinct()
+    )
+
+
+def _silver(silver: SilverTable, state: State, keys: DataFrame) -> Place:
+    table = silver.table
+    is_gone = F.col(f"`{table.record_key}`").cast("string") == F.col("key")
+    rows = silver.stored().join(F.broadcast(keys), is_gone, "left_semi").select(*silver.columns())
+    return Place(table.relation, silver.path, silver.write_options(state, "delete"), rows, keys)
+
+
+def _history(silver: SilverTable, state: State, keys: DataFrame) -> Place | None:
+    """The table's changes, where it has any: declared or not, they may be there from before."""
+    changes = change_log.changes_of(silver)
+    if not changes.is_committed():
+        return None
+    is_gone = F.col(f"`{silver.table.record_key}`").cast("string") == F.col("key")
+    rows = changes.stored().join(F.broadcast(keys), is_gone, "left_semi").select(*changes.columns()).localCheckpoint()
+    ids = rows.select(F.col("__change").alias("key"))
+    return Place(changes.table.relation, changes.path, change_log.write_options(changes, state.buckets), rows, ids)
+
+
+def _quarantined(silver: SilverTable, state: State, keys: DataFrame) -> tuple[Place | None, int]:
+    """The quarantine with the events of the keys, and how many of the table's events have no key to be found by."""
+    spark, table = silver.spark, silver.table
+    waiting = quarantine.waiting(spark, table)
+    if waiting is None:
+        return None, 0
+    kept = waiting.localCheckpoint()
+    none = local_rows(spark, [], T.StructType([T.StructField("key", T.StringType())]))
+    if kept.isEmpty():
+        ids, unsearched = none, 0
+    else:
+        planned, decoded = decoded_again(silver, state, kept)
+        placed = with_position(decoded, planned.table)
+        is_unknown = all_null([F.col(f"`{name}`") for name in table.key]) & ~F.coalesce(
+            F.col("__op") == "t", F.lit(False)
+        )
+        key = F.col(f"`{table.record_key}`").cast("string").alias("key")
+        known = placed.select(quarantine.identity(table, "_order"), key, is_unknown.alias("unknown")).localCheckpoint()
+        unsearched = known.where("unknown").count()
+        ids = (
+            known.join(F.broadcast(keys), "key", "left_semi")
+            .select(F.col("quarantine_id").alias("key"))
+            .localCheckpoint()
+        )
+    rows = kept.join(F.broadcast(ids), F.col("quarantine_id") == F.col("key"), "left_semi")
+    ledger = quarantine.of(table.schema)
+    return Place(ledger.relation, ledger.location(spark), ledger.write_options, rows, ids), unsearched
+
+
+def _erase_from(place: Place) -> Erased:
+    spark = place.keys.sparkSession
+    count = place.rows.count()
+    is_mor = place.options.get("hoodie.datasource.write.table.type") == "MERGE_ON_READ"
+    _commit(place, place.rows, {"hoodie.datasource.write.operation": "delete", **(_COMPACTING if is_mor else {})})
+    # Hudi cleans before it compacts: the versions that the compaction left go with a commit of their own.
+    _commit(place, place.rows.limit(0), {"hoodie.datasource.write.operation": "upsert", **_CLEANING})
+    spark.catalog.refreshTable(place.name)
+    files = list(_files_below(spark, place.path))
+    data = [path for path in files if path.endswith(".parquet") and "/.hoodie/" not in path]
+    others = [path for path in files if path not in set(data)]
+    return Erased(place.name, place.path, count, len(data), len(others), _holding(place, data, others))
+
+
+def _commit(place: Place, rows: DataFrame, options: Mapping[str, str]) -> None:
+    try:
+        rows.write.format("hudi").options(**{**place.options, **options}).mode("append").save(place.path)
+    except (PySparkException, Py4JJavaError) as error:
+        raise write_error(error, where=place.name) from error
+
+
+def _files_below(spark: SparkSession, path: str) -> Iterator[str]:
+    root = java_class(spark, "org.apache.hadoop.fs.Path")(path)
+    found = root.getFileSystem(spark._jsc.hadoopConfiguration()).listFiles(root, True)
+    while found.hasNext():
+        yield str(found.next().getPath().toString())
+
+
+def _holding(place: Place, data: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+    """The files that hold a key: data files by their record keys, all others by their bytes."""
+    spark = place.keys.sparkSession
+    holding: list[str] = []
+    if data:
+        rows = spark.read.schema("_hoodie_record_key string").parquet(*data)
+        # With several partition columns Hudi writes the name of the key's column before the key.
+        prefix = place.options["hoodie.datasource.write.recordkey.field"] + ":"
+        stored = F.col("_hoodie_record_key")
+        key = F.when(stored.startswith(prefix), F.substring(stored, len(prefix) + 1, 1 << 30)).otherwise(stored)
+        keyed = rows.select(F.col("_metadata.file_path").alias("file"), F.explode(F.array(key, stored)).alias("key"))
+        held = keyed.join(F.broadcast(place.keys), "key", "left_semi").select("file").distinct()
+        holding += [row["file"] for row in held.collect()]
+    texts = [row["key"].encode() for row in place.keys.collect()]
+    for path in others:
+        # A log holds rows: there, any key counts.
+        is_timeline = "/.hoodie/" in path
+        searched = [text for text in texts if not is_timeline or len(text) >= _LEAST_SEARCHED]
+        if searched and _has_any(spark, path, searched):
+            holding.append(path)
+    return tuple(holding)
+
+
+def _has_any(spark: SparkSession, path: str, texts: Sequence[bytes]) -> bool:
+    file = java_class(spark, "org.apache.hadoop.fs.Path")(path)
+    stream = file.getFileSystem(spark._jsc.hadoopConfiguration()).open(file)
+    overlap = max(map(len, texts))
+    try:
+        before = b""
+        while chunk := bytes(stream.readNBytes(_CHUNK)):
+            within = before + chunk
+            if any(text in within for text in texts):
+                return True
+            before = within[-overlap:]
+        return False
+    finally:
+        stream.close()

@@ -1,0 +1,32 @@
+"""Resets the position of a table: to the earliest offsets, or to the latest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import SparkSession
+
+from ingest.config.tables import Table
+from ingest.landing.backlog import Pending, position_at
+from ingest.operations.landed import landed_before
+from ingest.silver.state import Counts
+
+
+def set_position(spark: SparkSession, table: Table, *, to_latest: bool) -> Pending:
+    """Decides what counts as landed: all that the source has, or nothing of it; what waits afterwards.
+
+    Events that are landed again do no harm: silver knows them by their positions.
+
+    Raises
+    ------
+    InputError
+        The input is not there.
+    WriteError
+        There is no such table, or the lake cannot be written.
+    """
+    silver, state = landed_before(spark, table)
+    position, pending = position_at(spark, table, to_latest=to_latest)
+    nothing = silver.read().limit(0)
+    silver.write(nothing.select(*silver.columns()), replace(state, counts=Counts(), position=position), first=False)
+    silver.register()
+    return pending

@@ -1,0 +1,49 @@
+"""Removes tombstones for good, once their retention is over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from ingest.config.tables import Table
+from ingest.errors import DeclarationError
+from ingest.operations.landed import landed_before
+from ingest.silver.state import Counts
+
+
+def purge(spark: SparkSession, table: Table, now: datetime | None = None) -> int:
+    """Removes the tombstones that are older than the declared retention, for good; how many.
+
+    A tombstone's age is the time since the commit that wrote it. Silver remembers the greatest position of those it
+    removed: an event that turns up later, is not newer than that, and is of a key silver does not know, may be older
+    than the delete of its row. Nothing can tell any more; it is quarantined.
+
+    Raises
+    ------
+    DeclarationError
+        The table does not declare `deletes: hard`.
+    WriteError
+        There is no such table, or the lake cannot be written.
+    """
+    days = table.options.delete_retention_days
+    if days is None:
+        raise DeclarationError(
+            "deletes: soft keeps every tombstone",
+            where=f"{table.where}: config.meta.ingest.deletes",
+            expected="deletes: hard with delete_retention_days",
+        )
+    silver, state = landed_before(spark, table)
+    until = (now or datetime.now(UTC)) - timedelta(days=days)
+    # Hudi writes instants as yyyyMMddHHmmssSSS in the JVM's time zone, which the profile sets to UTC.
+    instant = until.astimezone(UTC).strftime("%Y%m%d%H%M%S%f")[:17]
+    old = silver.read().where("__deleted = 'true'").where(F.col("_hoodie_commit_time") < instant)
+    found = old.agg(F.count("*").alias("rows"), F.max("__position").alias("newest")).first()
+    assert found is not None
+    if found["rows"]:
+        kept = replace(state, counts=Counts(), purged=max(state.purged, found["newest"]))
+        silver.delete(old, kept)
+        silver.register()
+    return int(found["rows"])

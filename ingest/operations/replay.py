@@ -1,0 +1,68 @@
+"""Applies quarantined events again."""
+
+from __future__ import annotations
+
+import time
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ingest.config.tables import Table
+from ingest.decode.registry import Registry
+from ingest.decode.wire_format import parts_again
+from ingest.landing import batch
+from ingest.landing.schema_plan import schema_planned
+from ingest.landing.table import Landed, decoded
+from ingest.silver import quarantine
+from ingest.silver.state import State
+from ingest.silver.table import SilverTable
+
+
+def replay(spark: SparkSession, table: Table) -> Landed:
+    """Applies a table's quarantined events again, by the same code; those that still cannot be applied stay.
+
+    Their positions are those of their first delivery, so that a replay that was broken off, or is done twice, changes
+    nothing.
+
+    Raises
+    ------
+    LakeError
+        As `land_table`.
+    """
+    started = time.monotonic()
+    silver = SilverTable.of(spark, table)
+    state = silver.state()
+    events = quarantine.waiting(spark, table)
+    kept = events.localCheckpoint() if events is not None else None
+    if kept is None or kept.isEmpty():
+        return Landed(table)
+    planned, changes = decoded_again(silver, state, kept)
+    counts = batch.apply(planned, state, changes, state.position if state else "", replayed=kept.count())
+    planned.register()
+    quarantine.settle(spark, table, kept)
+    return Landed(table, counts, seconds=time.monotonic() - started)
+
+
+def decoded_again(silver: SilverTable, state: State | None, events: DataFrame) -> tuple[SilverTable, DataFrame]:
+    """Rows of the quarantine as decoded changes, each with its line as `_order`; and silver as it will be.
+
+    Raises
+    ------
+    LakeError
+        As `land_table`.
+    """
+    table = silver.table
+    origin = events.select(
+        F.col("raw").alias("_raw"),
+        F.col("form").alias("_form"),
+        F.col("partition").alias("_partition"),
+        F.col("start_offset").alias("_start_offset"),
+        F.col("line").alias("_order"),
+        F.col("file").alias("_file"),
+        F.col("record_key").alias("_key"),
+    )
+    known, _ = schema_planned(silver, state)
+    registry = Registry.of(table.connection.registry) if table.connection.registry else None
+    parts = parts_again(origin, known.table, registry)
+    planned, readings = schema_planned(silver, state, parts)
+    return planned, decoded(planned.table, parts, readings)

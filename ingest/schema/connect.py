@@ -1,0 +1,87 @@
+"""Kafka Connect's schema as its JsonConverter writes it beside each payload (`schemas.enable`), as Spark's types.
+
+Source: Kafka's `org.apache.kafka.connect.json.JsonSchema`, and how its converter writes each type: bytes as base64,
+`org.apache.kafka.connect.data.Decimal` by `decimal.format` as base64 of the unscaled integer or as a number.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import types as T
+
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_SCALARS: Mapping[str, T.DataType] = {
+    "boolean": T.BooleanType(),
+    # Spark's JSON reader takes any of them; a Hudi table has no smaller integer.
+    "int8": T.IntegerType(),
+    "int16": T.IntegerType(),
+    "int32": T.IntegerType(),
+    "int64": T.LongType(),
+    "float": T.FloatType(),
+    "double": T.DoubleType(),
+    "string": T.StringType(),
+    "bytes": T.BinaryType(),
+}
+# Parameters of a schema that a value cannot be understood without.
+_PARAMETERS = ("scale", "length")
+
+
+@dataclass(frozen=True)
+class ConnectSchema:
+    """What a schema says: the fields of the payload, and the semantic types of the row's columns.
+
+    `meanings` has them by column, with the parameters behind the name (see `ingest.decode.fields.Field`).
+    """
+
+    payload: T.StructType
+    meanings: Mapping[str, str]
+
+
+def connect_schema(text: str) -> ConnectSchema | None:
+    """The schema of a payload that is a struct; None for any other text, which says nothing of an event's columns."""
+    try:
+        written = json.loads(text)
+        if not isinstance(written, dict) or written.get("type") != "struct":
+            return None
+        payload = _type_of(written)
+        assert isinstance(payload, T.StructType)
+        return ConnectSchema(payload, dict(_meanings(written["fields"])))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _type_of(schema: Mapping[str, Any]) -> T.DataType:
+    """The type that Spark's JSON reader is to read a value as.
+
+    Raises
+    ------
+    KeyError
+        A type that Kafka Connect does not have.
+    """
+    kind = schema["type"]
+    if kind == "struct":
+        return T.StructType([T.StructField(str(each["field"]), _type_of(each)) for each in schema["fields"]])
+    if kind == "array":
+        return T.ArrayType(_type_of(schema["items"]))
+    if kind == "map":
+        return T.MapType(T.StringType(), _type_of(schema["values"]))
+    # As text, whether it is base64 or a number: `decimal.format` is not part of the schema.
+    return T.StringType() if schema.get("name") == DECIMAL else _SCALARS[kind]
+
+
+def _meanings(fields: list[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """The semantic types of the columns; of an envelope those of the rows before and after, of an array its items'."""
+    for each in fields:
+        schema = each
+        while schema["type"] == "array":
+            schema = schema["items"]
+        if schema["type"] == "struct" and each["field"] in ("before", "after"):
+            yield from _meanings(schema["fields"])
+        elif schema.get("name") and schema["type"] != "struct":
+            known = schema.get("parameters") or {}
+            parameters = [f"{name}={known[name]}" for name in _PARAMETERS if name in known]
+            yield str(each["field"]), ";".join([str(schema["name"]), *parameters])

@@ -1,0 +1,418 @@
+"""What a run does about schemas: the declaration against silver and against the fields of the events that wait.
+
+`plan` is a pure function of lists of fields. `lake plan` shows what it finds; the runner lands by the same findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from pyspark.sql import types as T
+
+from ingest.config.checks import is_column_name, is_hashable
+from ingest.config.sources_file import RESERVED
+from ingest.config.tables import Column, SemanticType, Table
+from ingest.schema.connect import DECIMAL
+
+Kind = Literal["add", "drop", "widen", "narrow", "incompatible"]
+Place = Literal["events", "declaration"]
+# What Debezium's semantic types make of a column that nobody declared; any other is kept as the type that carries it.
+_MEANINGS: Mapping[str, tuple[T.DataType, SemanticType]] = {
+    "io.debezium.time.Date": (T.DateType(), "io.debezium.time.Date"),
+    "io.debezium.time.Timestamp": (T.TimestampType(), "io.debezium.time.Timestamp"),
+    "io.debezium.time.MicroTimestamp": (T.TimestampType(), "io.debezium.time.MicroTimestamp"),
+    "io.debezium.time.NanoTimestamp": (T.TimestampType(), "io.debezium.time.NanoTimestamp"),
+    "io.debezium.time.ZonedTimestamp": (T.TimestampType(), "io.debezium.time.ZonedTimestamp"),
+}
+_ANEW = "declare another location and epoch to land the table anew"
+# Times of day become texts, as a declared string would.
+_TIMES = ("io.debezium.time.Time", "io.debezium.time.MicroTime", "io.debezium.time.NanoTime")
+
+
+@dataclass(frozen=True)
+class EventField:
+    """A field of the row in an event: name, Spark's type, and Debezium's semantic type where a schema names it."""
+
+    name: str
+    data_type: T.DataType
+    semantic_type: str | None = None
+
+
+@dataclass(frozen=True)
+class Version:
+    """The fields of some events that wait.
+
+    `whole` is true where a schema tells all of them. Of JSON texts only those fields are known that nobody declared,
+    and the columns that some event `lacks`.
+    """
+
+    fields: tuple[EventField, ...]
+    whole: bool = True
+    lacks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How events of one version are read.
+
+    Attributes
+    ----------
+    names:
+        The field of a column, where its name differs from the column's by case.
+    refused:
+        Fields that must be null, and why: an event with a value is quarantined.
+    required:
+        Columns that an event must have: one without is quarantined.
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A difference between two schemas, the policy for it, and what a run does.
+
+    Attributes
+    ----------
+    found, expected:
+        The type where it was found, and the type it should have; empty where there is no such column.
+    policy:
+        Of `schema_policy`; empty for a difference between declaration and silver, which the declaration decides.
+    fails:
+        A run lands nothing of the table.
+    """
+
+    column: str
+    kind: Kind
+    place: Place
+    found: str
+    expected: str
+    policy: str
+    effect: str
+    fails: bool = False
+
+    @property
+    def told(self) -> str:
+        """What differs, in one sentence."""
+        where = "silver" if self.place == "declaration" else "the events"
+        if not self.expected:
+            return f"not declared, a {self.found} in {where}"
+        if not self.found:
+            return f"declared {self.expected}, absent from {where}"
+        return f"declared {self.expected}, {self.found} in {where}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run does: the columns silver will have, how each version is read, and every difference found."""
+
+    columns: tuple[Column, ...]
+    readings: tuple[Reading, ...]
+    differences: tuple[Difference, ...]
+
+    @property
+    def failures(self) -> tuple[Difference, ...]:
+        """The differences that keep a run from landing anything."""
+        return tuple(difference for difference in self.differences if difference.fails)
+
+
+def plan(table: Table, silver: Sequence[Column] | None, versions: Sequence[Version] = ()) -> Plan:
+    """Compares the declared columns with those of silver and with the fields of events.
+
+    Parameters
+    ----------
+    silver:
+        The columns that silver has of its source; None before the first commit.
+    versions:
+        The fields of the events that wait, once for each schema they were written with.
+    """
+    columns, differences = _with_silver(table, silver)
+    readings = []
+    for version in versions:
+        columns, reading, found = _with_version(table, columns, version)
+        readings.append(reading)
+        differences += [difference for difference in found if difference not in differences]
+    return Plan(tuple(columns.values()), tuple(readings), tuple(differences))
+
+
+def natural(found: EventField) -> Column | None:
+    """The column that a field nobody declared becomes; None where silver has no type for it."""
+    meaning = (found.semantic_type or "").split(";")[0]
+    data_type: T.DataType = found.data_type
+    semantic_type: SemanticType | None = None
+    if meaning in _MEANINGS:
+        data_type, semantic_type = _MEANINGS[meaning]
+    elif _has_no_width(found):
+        scale = dict(part.split("=") for part in (found.semantic_type or "").split(";")[1:]).get("scale", "0")
+        data_type = T.DecimalType(38, min(int(scale), 38))
+    elif meaning in _TIMES or isinstance(data_type, T.StructType | T.MapType):
+        data_type = T.StringType()
+    elif isinstance(data_type, T.ByteType | T.ShortType):
+        data_type = T.IntegerType()
+    elif isinstance(data_type, T.TimestampNTZType):
+        data_type = T.TimestampType()
+    known = _is_column_type(data_type)
+    return Column(found.name, data_type, semantic_type=semantic_type, declared=False) if known else None
+
+
+def _has_no_width(found: EventField) -> bool:
+    """Whether a field is a decimal of which only the scale is known, or one that Spark has no type for."""
+    is_coded = isinstance(found.data_type, T.StringType | T.BinaryType)
+    return is_coded and (found.semantic_type or "").startswith(DECIMAL)
+
+
+def is_wider(wide: T.DataType, narrow: T.DataType) -> bool:
+    """Whether every value of `narrow` is one of `wide`, and Hudi can rewrite a column of the one as the other."""
+    if wide == narrow:
+        return False
+    if isinstance(wide, T.DecimalType) and isinstance(narrow, T.DecimalType):
+        return wide.scale >= narrow.scale and wide.precision - wide.scale >= narrow.precision - narrow.scale
+    return (type(narrow), type(wide)) in (
+        (T.IntegerType, T.LongType),
+        (T.FloatType, T.DoubleType),
+        (T.IntegerType, T.DoubleType),
+    )
+
+
+def _is_column_type(data_type: T.DataType) -> bool:
+    if isinstance(data_type, T.ArrayType):
+        return _is_column_type(data_type.elementType)
+    return isinstance(
+        data_type,
+        T.BooleanType
+        | T.IntegerType
+        | T.LongType
+        | T.FloatType
+        | T.DoubleType
+        | T.StringType
+        | T.BinaryType
+        | T.DateType
+        | T.TimestampType
+        | T.DecimalType,
+    )
+
+
+def _is_convertible(found: EventField, wanted: T.DataType) -> bool:  # noqa: PLR0911
+    """Whether some values can be converted; those that cannot are quarantined one by one (`ingest.decode.types`)."""
+    data_type = found.data_type
+    if isinstance(data_type, T.NullType | T.StringType) or isinstance(wanted, T.StringType) or data_type == wanted:
+        return True
+    if isinstance(wanted, T.ArrayType):
+        if not isinstance(data_type, T.ArrayType):
+            return False
+        return _is_convertible(EventField(found.name, data_type.elementType, found.semantic_type), wanted.elementType)
+    if isinstance(data_type, T.StructType):
+        return isinstance(wanted, T.DecimalType) and {"scale", "value"} == set(data_type.names)
+    if isinstance(data_type, T.MapType | T.ArrayType):
+        return False
+    if isinstance(data_type, T.BinaryType):
+        return found.semantic_type is not None
+    if isinstance(wanted, T.DateType | T.TimestampType):
+        return isinstance(data_type, T.IntegralType | T.DateType | T.TimestampType | T.TimestampNTZType)
+    if isinstance(wanted, T.BinaryType):
+        return False
+    return isinstance(data_type, T.NumericType | T.BooleanType)
+
+
+def _with_silver(table: Table, silver: Sequence[Column] | None) -> tuple[dict[str, Column], list[Difference]]:
+    """The columns silver will have by declaration, and how that differs from what it has."""
+    columns = {column.name: column for column in table.columns}
+    differences = []
+    held = {column.name: column for column in silver or ()}
+    by_case = {name.lower(): name for name in columns}
+    for name, declared in list(columns.items()):
+        if silver is None:
+            break
+        wanted = declared.data_type.simpleString()
+        if name not in held:
+            other = next((known for known in held if known.lower() == name.lower()), None)
+            if other is not None:
+                effect = f"the run fails: silver has it as {other}, and tells columns apart by more than case"
+                differences.append(_declared(name, "incompatible", other, wanted, effect, fails=True))
+                continue
+            effect = "the run fails: a column of the key or the partition cannot be added to rows that lack it"
+            fails = name in (*table.key, *table.options.partition_by)
+            told = effect if fails else "silver gets the column; rows that are there have null"
+            differences.append(_declared(name, "add", "", wanted, told, fails=fails))
+            continue
+        if (held[name].hashed_from is None) != (declared.hashed_from is None):
+            now, before = ("hashed", "plain") if declared.hashed_from else ("plain", "hashed")
+            effect = f"the run fails: silver's values are {before}, and would stand beside {now} ones; {_ANEW}"
+            differences.append(_declared(name, "incompatible", before, now, effect, fails=True))
+            continue
+        have = held[name].data_type
+        if have == declared.data_type:
+            continue
+        shown = have.simpleString()
+        if is_wider(declared.data_type, have):
+            differences.append(_declared(name, "widen", shown, wanted, "silver's column is widened"))
+        elif is_wider(have, declared.data_type):
+            differences.append(_declared(name, "narrow", shown, wanted, "silver keeps its wider type"))
+            columns[name] = replace(declared, data_type=have)
+        else:
+            effect = (
+                "the run fails: Hudi cannot rewrite the column; declare its type, or another location and epoch to "
+                "land the table anew"
+            )
+            differences.append(_declared(name, "incompatible", shown, wanted, effect, fails=True))
+    excluded = {name.lower() for name in table.excluded}
+    for name, column in held.items():
+        if name.lower() in excluded or (column.hashed_from is not None and name.lower() not in by_case):
+            stays = "excluded, and silver has its values" if name.lower() in excluded else "not declared, and hashed"
+            effect = f"the run fails: the column is {stays}; {_ANEW}"
+            differences.append(_declared(name, "incompatible", column.data_type.simpleString(), "", effect, fails=True))
+        elif name not in columns and name.lower() not in by_case:
+            differences.append(
+                _declared(name, "drop", column.data_type.simpleString(), "", "silver keeps the undeclared column")
+            )
+            columns[name] = replace(column, declared=False)
+    return columns, differences
+
+
+def _declared(column: str, kind: Kind, found: str, expected: str, effect: str, *, fails: bool = False) -> Difference:
+    return Difference(column, kind, "declaration", found, expected, "", effect, fails)
+
+
+def _with_version(  # noqa: PLR0912, PLR0915
+    table: Table, columns: Mapping[str, Column], version: Version
+) -> tuple[dict[str, Column], Reading, list[Difference]]:
+    """The columns after events of a version, how they are read, and how they differ from the columns before."""
+    policy = table.options.schema_policy
+    after = dict(columns)
+    refused: dict[str, str] = {}
+    differences: list[Difference] = []
+
+    def note(name: str, kind: Kind, found: str, expected: str, chosen: str, effect: str) -> None:
+        told = "the run fails" if chosen == "fail" else effect
+        differences.append(Difference(name, kind, "events", found, expected, chosen, told, chosen == "fail"))
+
+    def refuse(seen: EventField, kind: Kind, expected: str, chosen: str, reason: str) -> None:
+        if chosen == "quarantine":
+            refused[seen.name] = f"{reason} (schema_policy.{kind}: {chosen})"
+        effect = f"quarantined where it has a value: {reason}"
+        note(seen.name, kind, seen.data_type.simpleString(), expected, chosen, effect)
+
+    if table.excluded:
+        excluded = {name.lower() for name in table.excluded}
+        version = replace(version, fields=tuple(f for f in version.fields if f.name.lower() not in excluded))
+    names, added, clashing = _matched(columns, version)
+    for seen, why in clashing:
+        refuse(seen, "incompatible", "", policy.incompatible, why)
+    for name, seen in names.items():
+        column = columns[name]
+        expected = column.source_type.simpleString()
+        found = natural(seen)
+        if not version.whole:
+            continue
+        if not _is_convertible(seen, column.source_type):
+            told = f"column {name}: a {seen.data_type.simpleString()} is never a {expected}"
+            refuse(seen, "incompatible", expected, policy.incompatible, told)
+            continue
+        if found is None or _has_no_width(seen):
+            continue
+        shown = found.data_type.simpleString()
+        if is_wider(found.data_type, column.source_type):
+            effect = "silver keeps its type; values that do not fit are quarantined"
+            if policy.widen == "evolve" and column.hashed_from is None:
+                after[name] = replace(column, data_type=found.data_type)
+                effect = "silver's column is widened"
+            elif policy.widen == "evolve" and is_hashable(found.data_type):
+                after[name] = replace(column, hashed_from=found.data_type)
+                effect = "silver has the hashes of the wider values too"
+            note(name, "widen", shown, expected, policy.widen, effect)
+        elif is_wider(column.source_type, found.data_type):
+            note(name, "narrow", shown, expected, policy.narrow, "silver keeps its wider type")
+    for seen in added:
+        found = natural(seen)
+        shown = seen.data_type.simpleString()
+        if policy.add != "keep" and (found is None or not is_column_name(seen.name)):
+            told = f"column {seen.name}: silver has no type for a {shown}"
+            if found is not None:
+                told = f"field '{seen.name}': silver cannot have a column of that name"
+            refuse(seen, "incompatible", "", policy.incompatible, told)
+        elif policy.add == "quarantine":
+            refuse(seen, "add", "", "quarantine", f"column {seen.name} is not declared")
+        else:
+            if policy.add == "evolve" and found is not None:
+                after[seen.name] = found
+            effect = "silver gets the column" if policy.add == "evolve" else "the column is left out"
+            note(seen.name, "add", shown, "", policy.add, effect)
+    required, dropped = _dropped(table, version, names)
+    renamed = {name: seen.name for name, seen in names.items() if seen.name != name}
+    return after, Reading(renamed, refused, required), [*differences, *dropped]
+
+
+def _dropped(
+    table: Table, version: Version, names: Mapping[str, EventField]
+) -> tuple[tuple[str, ...], list[Difference]]:
+    """The declared columns that events lack, as far as they are required, and what that makes of a run.
+
+    Only declared ones: events from before silver got another column cannot have it.
+    """
+    policy = table.options.schema_policy.drop
+    effect = {
+        "keep": "rows keep their last value, new rows have null",
+        "quarantine": "events without it are quarantined",
+        "fail": "the run fails",
+    }[policy]
+    lacking = [
+        column
+        for column in table.columns
+        if (column.name not in names if version.whole else column.name in version.lacks)
+        and column.name not in table.key
+    ]
+    differences = [
+        Difference(
+            column.name, "drop", "events", "", column.source_type.simpleString(), policy, effect, policy == "fail"
+        )
+        for column in lacking
+    ]
+    return tuple(column.name for column in lacking if policy == "quarantine"), differences
+
+
+def _matched(
+    columns: Mapping[str, Column], version: Version
+) -> tuple[dict[str, EventField], list[EventField], list[tuple[EventField, str]]]:
+    """The field of each column, the fields without a column, and those that clash by case, with what they clash with.
+
+    The exact name wins; where there is none, the only name that differs by case is the column's.
+    """
+    exact = {seen.name: seen for seen in version.fields if seen.name in columns}
+    by_case = {name.lower(): name for name in columns}
+    matched, added = dict(exact), []
+    clashing: list[tuple[EventField, str]] = []
+    rest = [seen for seen in version.fields if seen.name not in exact and not RESERVED.fullmatch(seen.name)]
+    for same in _grouped(rest).values():
+        name = by_case.get(same[0].name.lower())
+        others = [seen.name for seen in same]
+        if name is not None and name not in exact and len(same) == 1:
+            matched[name] = same[0]
+        elif name is not None or len(same) > 1:
+            known = [name] if name is not None else others
+            clashing += [
+                (seen, f"field {seen.name} differs by case alone from {', '.join(o for o in known if o != seen.name)}")
+                for seen in same
+            ]
+        else:
+            added.append(same[0])
+    return matched, added, clashing
+
+
+def _grouped(seen: Sequence[EventField]) -> dict[str, list[EventField]]:
+    groups: dict[str, list[EventField]] = {}
+    for item in seen:
+        groups.setdefault(item.name.lower(), []).append(item)
+    return groups
+
+
+def renames(differences: Sequence[Difference]) -> Iterator[tuple[Difference, Difference]]:
+    """Pairs of a dropped and an added column of one type: what a renamed column looks like."""
+    dropped = [item for item in differences if item.kind == "drop" and item.place == "events"]
+    for added in (item for item in differences if item.kind == "add" and item.place == "events"):
+        same = [item for item in dropped if item.expected == added.found]
+        if len(same) == 1:
+            yield same[0], added

@@ -1,0 +1,221 @@
+"""The history of a table that declares it: one Hudi table, `<table>__changes`, with every change that was landed.
+
+Silver keeps the last change of a row; what loses against it (an older change of the batch, a late one) is kept here
+alone. The changes are written before silver's commit and keyed by what they are, not by how they came: a run that is
+repeated after a crash, a delivery that comes again and a full replay write the same rows. No position is kept here:
+silver's commit holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ingest.changes.position import epoch_of, is_read, is_unplaced, log_position
+from ingest.config.tables import Table
+from ingest.schema.change import OPTIONAL, UNAVAILABLE_SEPARATOR, silver_columns
+from ingest.silver.hudi import SMALL_COMMITS, compaction_options, write_error
+from ingest.silver.state import State
+from ingest.silver.table import SilverTable
+
+SUFFIX = "__changes"
+# The columns of the history besides silver's own.
+_ADDED = ("__unavailable", "__change", "__rank", "__month")
+
+
+def changes_of(silver: SilverTable) -> SilverTable:
+    """The history of a silver table, beside it."""
+    table = silver.table
+    options = table.options.model_copy(update={"partition_by": ("__month",)})
+    named = replace(table, name=f"{table.name}{SUFFIX}", options=options)
+    return replace(silver, table=named, path=f"{silver.path}{SUFFIX}")
+
+
+def put(
+    silver: SilverTable,
+    state: State | None,
+    changes: DataFrame,
+    *,
+    buckets: int | None,
+    raised: DataFrame | None,
+    filled: DataFrame | None,
+    set_aside: Sequence[DataFrame],
+) -> None:
+    """Writes the good changes of a batch to the history: superseded, late and repeated ones, and truncates as well.
+
+    A history that begins after its silver table begins with silver's rows: what was before them is not known.
+
+    Parameters
+    ----------
+    state:
+        Silver's state before the batch; None before its first commit.
+    changes:
+        All changes of the batch with their positions (see `ingest.changes.position.with_position`).
+    buckets:
+        Silver's number of buckets: the history has as many in each partition.
+    raised:
+        The late changes that won against silver, with the positions they won by; None where there were none.
+    filled:
+        Rows in silver's columns, one per change of `changes` whose lacking values another key's row had brought.
+    set_aside:
+        Changes that the batch quarantines though they were good by themselves: they come with their replay.
+
+    Columns of the history: silver's, where `__position` ends with its first or last delivery, and
+    `__unavailable` array of text:
+        The columns whose value the event does not hold; null where it holds all.
+    `__change` text (key):
+        Epoch and log position, what it is (`c`, `d`, `r`, `t`), and the record key.
+    `__rank` text:
+        Of two deliveries of one change the one with the greater rank is kept.
+    `__month` text (partition):
+        Of `__source_ts_ms`, in UTC: a commit meets the files of the months that it has changes of.
+
+    Raises
+    ------
+    WriteError
+        The history could not be written; the caller must not commit the batch.
+    """
+    table = silver.table
+    is_truncate = F.coalesce(F.col("__op") == "t", F.lit(False))
+    good = changes.where("not _ignored and _problem is null")
+    if table.options.truncate == "ignore":
+        good = good.where(~is_truncate)
+    # A row that an incremental snapshot read stands where it was first delivered: after all that was landed before.
+    reached = F.concat(F.lit((state.watermark if state else "").partition("/")[0]), F.lit("/"), _offset())
+    stands = F.when(is_unplaced(table), F.greatest("__position", reached)).otherwise(F.col("__position"))
+    is_gone = F.when(is_truncate, "true").otherwise(F.col("__deleted"))
+    good = good.withColumns({"__deleted": is_gone, "__position": stands})
+    if raised is not None and table.options.connector == "postgresql" and not table.options.order_by:
+        good = _raised(good, raised, table)
+    rows = _as_kept(good, table)
+    if set_aside:
+        waiting = reduce(DataFrame.unionByName, (frame.select(_change(table).alias("__change")) for frame in set_aside))
+        rows = rows.join(F.broadcast(waiting.distinct()), "__change", "left_anti")
+    if filled is not None:
+        whole = _as_kept(filled.withColumn("_unavailable", F.lit(None).cast("string")), table)
+        rows = rows.join(F.broadcast(whole.select("__change")), "__change", "left_anti").unionByName(whole)
+    history = changes_of(silver)
+    if state is not None and not history.is_committed():
+        # A row that a truncate emptied is a delete of that row here.
+        is_emptied = {"__op": F.when(F.col("__op") == "t", "d").otherwise(F.col("__op"))}
+        held = silver.read().withColumns({**is_emptied, "_unavailable": F.lit(None).cast("string")})
+        rows = rows.unionByName(_as_kept(held, table))
+    _write(history, rows, buckets)
+
+
+def conform(silver: SilverTable, state: State) -> None:
+    """Gives the history the columns that silver was given, by a commit without rows.
+
+    Raises
+    ------
+    WriteError
+        Hudi could not write.
+    """
+    nothing = silver.read().limit(0).withColumn("_unavailable", F.lit(None).cast("string"))
+    history = changes_of(silver)
+    if history.is_committed():
+        _write(history, _as_kept(nothing, silver.table), state.buckets)
+
+
+def _raised(changes: DataFrame, winners: DataFrame, table: Table) -> DataFrame:
+    """The changes of transactions that were open while a snapshot read their row, behind that row.
+
+    `judge_late` raises the last change of a key; the older ones of the same batch go with it.
+    """
+    key = table.record_key
+    commit = F.split(F.substring_index("__position", "/", 1), r"\.")[1]
+    told = F.split(log_position(table), r"\.")
+    # Where no commit before the change is known, its own LSN stands for it.
+    unknown = (told[0] == told[1]) & ~is_read()
+    to = winners.where(unknown & (commit > told[0])).select(
+        F.col(f"`{key}`"), commit.alias("_commit"), F.col("__lsn").alias("_upto")
+    )
+    own = F.concat(
+        epoch_of("__position"),
+        F.col("_commit"),
+        F.lit("."),
+        F.substring_index("__position", ".", -1),
+    )
+    late = unknown & (F.col("__lsn") <= F.col("_upto")) & (commit < F.col("_commit"))
+    return (
+        changes.join(F.broadcast(to), key, "left")
+        .withColumn("__position", F.when(F.coalesce(late, F.lit(False)), own).otherwise(F.col("__position")))
+        .drop("_commit", "_upto")
+    )
+
+
+def _as_kept(changes: DataFrame, table: Table) -> DataFrame:
+    names = F.transform(
+        F.split("_unavailable", UNAVAILABLE_SEPARATOR), lambda name: F.regexp_replace(name, f"^\\{OPTIONAL}", "")
+    )
+    # A row of an incremental snapshot stands where it was first delivered, any other change where it was placed last:
+    # digits turned round sort the other way.
+    rank = F.when(is_unplaced(table), F.translate("__position", "0123456789abcdef", "fedcba9876543210")).otherwise(
+        F.col("__position")
+    )
+    month = F.coalesce(F.date_format(F.timestamp_millis("__source_ts_ms"), "yyyy-MM"), F.lit("none"))
+    added = (F.array_distinct(names), _change(table), rank, month)
+    return changes.select(
+        *(F.col(f"`{name}`") for name in silver_columns(table)),
+        *(value.alias(name) for name, value in zip(_ADDED, added, strict=True)),
+    )
+
+
+def _change(table: Table) -> Expression:
+    """What a change is, however often it is delivered.
+
+    A row of an incremental snapshot has no place in the log: it is known by what it holds and when it was read. A
+    tombstone says neither: it is known by where it was delivered.
+    """
+    epoch = epoch_of("__position")
+    values = (F.col(f"`{column.name}`").cast("string") for column in table.columns)
+    content = F.sha2(F.to_json(F.array(F.col("__source_ts_ms").cast("string"), *values)), 256)
+    kind = F.when(F.col("__op") == "t", "t").when(is_read(), "r").when(F.col("__deleted") == "true", "d").otherwise("c")
+    key = F.when(F.coalesce(F.col("__op") != "t", F.lit(True)), F.col(f"`{table.record_key}`").cast("string"))
+    place = F.coalesce(log_position(table), F.when(is_read(), content).otherwise(_offset()))
+    return F.concat_ws("/", F.concat(epoch, place), kind, key)
+
+
+def _offset() -> Expression:
+    return F.substring_index("__position", "/", -1)
+
+
+def write_options(history: SilverTable, buckets: int | None) -> dict[str, str]:
+    """Hudi's options to write to the history, without the operation."""
+    table = history.table
+    return {
+        "hoodie.table.name": table.name,
+        "hoodie.database.name": table.schema,
+        "hoodie.datasource.write.recordkey.field": "__change",
+        "hoodie.datasource.write.partitionpath.field": "__month",
+        "hoodie.datasource.write.hive_style_partitioning": "true",
+        "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
+        "hoodie.datasource.write.table.type": {"mor": "MERGE_ON_READ", "cow": "COPY_ON_WRITE"}[
+            table.options.table_type
+        ],
+        "hoodie.combine.before.upsert": "true",
+        "hoodie.table.ordering.fields": "__rank",
+        "hoodie.write.table.version": str(table.options.table_version),
+        "hoodie.write.auto.upgrade": "false",
+        "hoodie.index.type": "BUCKET",
+        "hoodie.bucket.index.hash.field": "__change",
+        "hoodie.bucket.index.num.buckets": str(table.options.buckets or buckets or 1),
+        **compaction_options(table.options.table_type),
+        **SMALL_COMMITS,
+    }
+
+
+def _write(history: SilverTable, rows: DataFrame, buckets: int | None) -> None:
+    try:
+        writer = rows.write.format("hudi").options(**write_options(history, buckets))
+        writer.option("hoodie.datasource.write.operation", "upsert").mode("append").save(history.path)
+    except (PySparkException, Py4JJavaError) as error:
+        raise write_error(error, where=history.path) from error
+    history.register()

@@ -1,0 +1,84 @@
+"""What silver remembers of erased keys, so that no event that is delivered again brings one back.
+
+One Hudi table of the source, beside its quarantine. It does not hold the keys, but their hashes: HMAC-SHA256 with the
+connection's salt, or plain SHA-256 where there is none. `State.erased` says whether it is read at all.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ingest.config.tables import Table
+from ingest.schema.masking import fingerprint, keyed_hash, salt_of, with_salt
+from ingest.silver.ledger import Ledger
+
+
+def erased_keys(schema: str) -> Ledger:
+    """The erased keys of the source with that schema."""
+    return Ledger(schema, "_erased", key="erased_id", ordering="position")
+
+
+def remember(keys: DataFrame, table: Table, watermark: str) -> str:
+    """Writes the keys to the table of erased keys; the fingerprint of the salt they were hashed with, '' for none.
+
+    Parameters
+    ----------
+    keys:
+        Column `key`: record keys as text.
+    watermark:
+        What was read of the source: events up to its place in the log are ignored from now on, if of such a key.
+
+    Raises
+    ------
+    WriteError
+        The table could not be written.
+    """
+    salt = salt_of(table)
+    hashed = with_salt(keys, table).select(_hash(F.col("key"), table, salted=bool(salt)).alias("key_hash"))
+    rows = hashed.select(
+        F.sha2(F.concat_ws("|", F.lit(table.name), "key_hash"), 256).alias("erased_id"),
+        F.lit(table.name).alias("source_table"),
+        "key_hash",
+        F.lit(fingerprint(salt) if salt else "").alias("salt"),
+        F.lit(watermark.split("/", maxsplit=1)[0]).alias("position"),
+        F.current_timestamp().alias("erased_at"),
+    )
+    erased_keys(table.schema).write(keys.sparkSession, rows, "upsert")
+    return fingerprint(salt) if salt else ""
+
+
+def without_erased(changes: DataFrame, table: Table, salts: tuple[str, ...]) -> DataFrame:
+    """The changes, where those of erased keys mean nothing (`_ignored`), up to the place in the log of the erasure.
+
+    Parameters
+    ----------
+    changes:
+        Decoded changes with their positions.
+    salts:
+        `State.erased`.
+    """
+    if not salts:
+        return changes
+    columns = changes.columns
+    known = erased_keys(table.schema).read(changes.sparkSession)
+    assert known is not None, "remembered before the state was written"
+    erased = known.where(F.col("source_table") == table.name)
+    log = F.substring_index("__position", "/", 1)
+    for salt in salts:
+        mine = erased.where(F.col("salt") == salt).select(
+            F.col("key_hash").alias("_erased_key"), F.col("position").alias("_erased_at")
+        )
+        rows = with_salt(changes, table) if salt else changes
+        key = F.col(f"`{table.record_key}`").cast("string")
+        told = rows.withColumn("_hash", _hash(key, table, salted=bool(salt)))
+        joined = told.join(F.broadcast(mine), F.col("_hash") == F.col("_erased_key"), "left")
+        gone = F.coalesce(log <= F.col("_erased_at"), F.lit(False))
+        changes = joined.withColumn("_ignored", F.col("_ignored") | gone).select(*(f"`{name}`" for name in columns))
+    return changes
+
+
+def _hash(key: Expression, table: Table, *, salted: bool) -> Expression:
+    data = F.concat(F.lit(f"{table.name}|"), key).cast("binary")
+    return keyed_hash(data) if salted else F.sha2(data, 256)

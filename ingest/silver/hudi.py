@@ -1,0 +1,57 @@
+"""Hudi's options for small commits and compaction, texts for Spark SQL, and what kept Hudi from writing."""
+
+from __future__ import annotations
+
+from ingest.errors import LakeError, WriteError
+from ingest.spark.jvm import root_cause
+
+# Hudi's settings for small commits: each of these was measured (docs/performance.md).
+SMALL_COMMITS = {
+    "hoodie.metadata.enable": "false",
+    "hoodie.embed.timeline.server": "false",
+    "hoodie.write.markers.type": "DIRECT",
+}
+# Readers of a cut travel back to it: its files must outlast the commits that may follow (ingest.landing.transactions).
+KEEPS_CUTS = {
+    "hoodie.clean.commits.retained": "20",
+    "hoodie.keep.min.commits": "30",
+    "hoodie.keep.max.commits": "40",
+}
+# After so many commits a merge-on-read table is compacted: what its readers merge stays bounded. A batch of so many
+# rows that it writes this share of the table's files at once makes each read take four times as long
+# (docs/performance.md), and is compacted when nothing waits behind it.
+_COMMITS_A_COMPACTION = 10
+
+
+def compaction_options(table_type: str) -> dict[str, str]:
+    """Hudi's options by which a commit plans a compaction where one is due. `SilverTable.compact` carries it out."""
+    return {
+        "hoodie.compact.inline": "false",
+        "hoodie.compact.schedule.inline": "true" if table_type == "mor" else "false",
+        "hoodie.compact.inline.max.delta.commits": str(_COMMITS_A_COMPACTION),
+    }
+
+
+def literal(text: str) -> str:
+    """A text for Spark SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def write_error(error: Exception, *, where: str) -> LakeError:
+    """What kept Spark or Hudi from writing, as an error that says what to do."""
+    text = str(error)
+    if (
+        "Permission denied" in text
+        or "Read-only file system" in text
+        or "Mkdirs failed" in text
+        or "AccessDenied" in text
+    ):
+        return WriteError(
+            "the lake cannot be written here",
+            where=where,
+            expected="a folder this user may write to",
+            action="check LAKE_HOME (or spark.sql.warehouse.dir in the profile) and its rights; nothing was landed",
+        )
+    if "No space left" in text:
+        return WriteError("the disk is full", where=where, action="free space and run again; nothing was landed")
+    return WriteError(root_cause(error), where=where, action="nothing of this batch was landed; run again once mended")

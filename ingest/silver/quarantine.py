@@ -1,0 +1,128 @@
+"""The quarantine of a source: one Hudi table with every event that could not be applied, why, and what was read.
+
+Written before the commit that counts the events, and keyed by where they came from: a run that is repeated after a
+crash writes the same rows again.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ingest.config.sources_file import Source
+from ingest.config.tables import Table
+from ingest.schema.change import is_record, reason_of
+from ingest.silver.ledger import Ledger
+
+# The columns of decoded changes that the quarantine keeps.
+TAKES = ("_file", "_partition", "_start_offset", "_order", "_problem", "_raw", "_form", "_record_key")
+# Columns that the quarantine of an earlier version lacks until something is written to it.
+_LATER = {"reason_code": "string", "offset": "bigint", "record_key": "binary"}
+# How a sink names a file: it ends with the partition, and the offset of the first event.
+_SINKS_NAME = r"\+\d+\+\d+\.\w+$"
+
+
+def of(schema: str) -> Ledger:
+    """The quarantine of the source with that schema."""
+    return Ledger(schema, "_quarantine", key="quarantine_id", ordering="quarantined_at")
+
+
+def identity(table: Table, line: str = "_line") -> Expression:
+    """`quarantine_id` of a decoded change: where it came from."""
+    place = ("_file", "_partition", "_start_offset", line)
+    return F.sha2(F.concat_ws("|", F.lit(table.options.topic), *place), 256).alias("quarantine_id")
+
+
+def put(spark: SparkSession, table: Table, changes: DataFrame, last: str | None = None) -> int:
+    """Writes the decoded changes (see `ingest.schema.change`) to the quarantine, with their `_problem` as reason.
+
+    Returned is how many of them waited there already and were counted by the `last` commit, an instant, or before. They
+    keep their `quarantined_at`: what is younger than the last commit is of a run that was killed before it counted.
+
+    Columns of the quarantine: `quarantine_id` (key), `source_table`, `topic`, `file`, `partition`, `start_offset` (of
+    the file), `line` (0-based, of the event within the file), `offset` (of the record in its partition; null in a file
+    that is not named by a sink), `reason_code` (`ingest.schema.change.ReasonCode`), `reason`, `raw` (bytes as read; a
+    typed event as JSON), `form` (a typed event's schema), `record_key` (bytes of the record's key), `quarantined_at`.
+
+    Raises
+    ------
+    WriteError
+        The quarantine could not be written; the caller must not count these events as dealt with.
+    """
+    code, told = reason_of(F.col("_problem"))
+    offset = F.when(is_record(), F.col("_start_offset")).when(
+        F.col("_file").rlike(_SINKS_NAME), F.col("_start_offset") + F.col("_line")
+    )
+    rows = changes.select(
+        identity(table),
+        F.lit(table.name).alias("source_table"),
+        F.lit(table.options.topic).alias("topic"),
+        F.col("_file").alias("file"),
+        F.col("_partition").alias("partition"),
+        F.col("_start_offset").alias("start_offset"),
+        F.col("_line").alias("line"),
+        told.alias("reason"),
+        F.col("_raw").alias("raw"),
+        F.col("_form").cast("string").alias("form"),
+        F.current_timestamp().alias("quarantined_at"),
+        code.alias("reason_code"),
+        offset.alias("offset"),
+        F.col("_record_key").alias("record_key"),
+    )
+    again = 0
+    if last is not None and (known := waiting(spark, table)) is not None:
+        counted = known.where(F.date_format("quarantined_at", "yyyyMMddHHmmssSSS") <= last).select(
+            "quarantine_id", F.col("raw").alias("_raw"), F.col("quarantined_at").alias("_since")
+        )
+        again = rows.join(counted, "quarantine_id", "left_semi").count()
+        if again:
+            # An event that is another one by now, in the place of the first, was set aside now.
+            since = F.when(F.col("raw").eqNullSafe(F.col("_raw")), F.col("_since"))
+            merged = rows.join(counted, "quarantine_id", "left")
+            rows = merged.withColumn("quarantined_at", F.coalesce(since, "quarantined_at")).select(*rows.columns)
+    of(table.schema).write(spark, rows, "upsert")
+    return again
+
+
+def waiting(spark: SparkSession, table: Table) -> DataFrame | None:
+    """The quarantined events of a table; None where the source never had any."""
+    every = _read(spark, table.schema)
+    return None if every is None else every.where(F.col("source_table") == table.name)
+
+
+def settle(spark: SparkSession, table: Table, replayed: DataFrame) -> None:
+    """Removes the events that were replayed, but for those that were set aside again since.
+
+    Parameters
+    ----------
+    replayed:
+        Rows of the quarantine, as they were when the replay began.
+
+    Raises
+    ------
+    WriteError
+        The quarantine could not be written: the events are still in it, and may be replayed again without harm.
+    """
+    ledger = of(table.schema)
+    with ledger.writing:
+        every = ledger.read(spark)
+        assert every is not None
+        ledger.write(spark, every.join(replayed.select(*_SAME), [*_SAME], "left_semi").select(*every.columns), "delete")
+
+
+def events(spark: SparkSession, source: Source) -> DataFrame | None:
+    """The quarantine of a source; None where nothing was ever quarantined."""
+    return _read(spark, source.schema)
+
+
+def _read(spark: SparkSession, schema: str) -> DataFrame | None:
+    every = of(schema).read(spark)
+    if every is None:
+        return None
+    return every.withColumns(
+        {name: F.lit(None).cast(kind) for name, kind in _LATER.items() if name not in every.columns}
+    )
+
+
+_SAME = ("quarantine_id", "quarantined_at")

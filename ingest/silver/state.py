@@ -1,0 +1,126 @@
+"""What a silver table knows of its source: the state that each commit of ingest holds, and the counts in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from ingest.errors import WriteError
+
+STATE_KEY = "lake.state"
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What became of the events of a run. Every event is counted once: `read` is the sum of the others."""
+
+    read: int = 0
+    applied: int = 0
+    superseded: int = 0
+    duplicate: int = 0
+    ignored: int = 0
+    quarantined: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        mine, others = asdict(self), asdict(other)
+        return Counts(**{name: mine[name] + others[name] for name in mine})
+
+    def moved(self, number: int, source: str, to: str) -> Counts:
+        """The counts with that many events counted under another name."""
+        mine = asdict(self)
+        return replace(self, **{source: mine[source] - number, to: mine[to] + number})
+
+    def as_replayed(self, events: int) -> Counts:
+        """What this run changes in the totals, where its events had been counted as quarantined before."""
+        return replace(self, read=self.read - events, quarantined=self.quarantined - events)
+
+    def require_conservation(self, *, where: str) -> None:
+        """Raises WriteError where events are missing from the sum, or counted twice."""
+        accounted = self.applied + self.superseded + self.duplicate + self.ignored + self.quarantined
+        if accounted != self.read:
+            raise WriteError(
+                f"{self.read} events were read, {accounted} accounted for ({self})",
+                where=where,
+                expected="read = applied + superseded + duplicate + ignored + quarantined",
+                action="nothing was written; this is a defect of ingest, please report it with the input",
+            )
+
+
+@dataclass(frozen=True)
+class State:
+    """What a silver table knows of its source, from its last commit by ingest.
+
+    Attributes
+    ----------
+    position:
+        The source's position, as the source wrote it.
+    watermark:
+        The greatest `__position` that was ever read; a change at or below it can be late.
+    buckets:
+        The number of buckets the table was made with; None for a partitioned table.
+    counts, totals:
+        Of the last run, and of all runs.
+    epoch:
+        The declared epoch of the last run.
+    truncated:
+        The `__position` of the source's last truncate: changes before it are gone.
+    purged:
+        The greatest `__position` of a tombstone that was removed for good.
+    unplaced:
+        The greatest offset, in any partition of the epoch, of a change without a place in the log: a row that an
+        incremental snapshot read, or a delete that is a bare tombstone.
+    says_deletes:
+        Whether events have said of rows if they are deleted, so that tombstones say nothing more.
+    awaits_deletes:
+        Whether bare tombstones that nothing explains were set aside, and may be replayed as deletes.
+    columns:
+        The columns of the source that silver has, by name, with their types; empty in commits of older versions.
+    hashed:
+        The columns of which silver has hashes, by name, with the fingerprint of the salt.
+    erased:
+        The fingerprints of the salts that keys were erased with, '' for none; empty where no key ever was
+        (`ingest.operations.erase`).
+    instant:
+        Hudi's instant of the commit (its completion time where the table's version records it).
+    """
+
+    position: str
+    watermark: str
+    buckets: int | None
+    counts: Counts
+    totals: Counts
+    epoch: int = 0
+    truncated: str = ""
+    purged: str = ""
+    unplaced: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    hashed: Mapping[str, str] = field(default_factory=dict)
+    erased: tuple[str, ...] = ()
+    says_deletes: bool = False
+    awaits_deletes: bool = False
+    instant: str = ""
+
+    @classmethod
+    def none(cls, epoch: int) -> State:
+        """Before the first commit."""
+        return cls(position="", watermark="", buckets=None, counts=Counts(), totals=Counts(), epoch=epoch)
+
+    def to_text(self) -> str:
+        """The state as text for a commit's metadata."""
+        content = asdict(self)
+        del content["instant"]
+        return json.dumps({"format": 1, **content}, separators=(",", ":"))
+
+    @classmethod
+    def from_text(cls, text: str, instant: str) -> State:
+        """The state that `to_text` wrote."""
+        content: dict[str, Any] = json.loads(text)
+        known = {each.name for each in fields(cls)} & content.keys()
+        counted = {name: Counts(**content[name]) for name in ("counts", "totals")}
+        erased = tuple(content.get("erased", ()))
+        # Before tombstones could be deletes, they meant nothing.
+        content.setdefault("says_deletes", True)
+        known |= {"says_deletes"}
+        return cls(**{**{name: content[name] for name in known}, **counted, "erased": erased, "instant": instant})

@@ -1,0 +1,168 @@
+"""The one place that builds a SparkSession.
+
+Its settings are those of the dbt target (`server_side_parameters` in profiles.yml), so that `lake` and dbt's embedded
+session write and read Hudi tables with the same configuration.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+import pyspark
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from ingest.config.project import Project
+from ingest.errors import DeclarationError, LakeError, SetupError
+from ingest.spark.jvm import know_classes, quiet_size_estimator, root_cause, start_java
+
+# Dates before 1582-10-15 and timestamps before 1900 are written and read as they are, in the proleptic Gregorian
+# calendar, which every other reader of Parquet and Avro takes. Spark 3.5 refuses them by default (EXCEPTION in its SQL
+# configuration), to be told which of two calendars its files shall have: a run would fail for one value.
+REBASE_MODES = {
+    f"spark.sql.{written}Mode{way}": "CORRECTED"
+    for written in ("parquet.datetimeRebase", "parquet.int96Rebase", "avro.datetimeRebase")
+    for way in ("InRead", "InWrite")
+}
+# An array may hold nulls: Parquet's writer of Avro records refuses them by default, for the sake of old readers (its
+# AvroWriteSupport, WRITE_OLD_LIST_STRUCTURE). Hudi upserts by it.
+NULLS_IN_ARRAYS = {"spark.hadoop.parquet.avro.write-old-list-structure": "false"}
+
+
+def open_session(project: Project, more_settings: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
+    """The embedded Spark session of the project's target; the running one where there is one in this process.
+
+    Changes the working directory to the project's root, as dbt does: relative paths in profiles mean the same to both.
+
+    Parameters
+    ----------
+    more_settings:
+        What the session is opened with beside the target's settings.
+
+    Raises
+    ------
+    DeclarationError
+        The target is not an embedded Spark session.
+    SetupError
+        Java or Spark's jars are missing, or the catalog is in use by another process.
+    """
+    target = project.target
+    if target.get("type") != "spark" or target.get("method") != "session":
+        raise DeclarationError(
+            f"target '{project.target_name}' is type {target.get('type')}, method {target.get('method')}",
+            where=str(project.profiles_dir / "profiles.yml"),
+            expected="type spark, method session: lake runs Spark in its own process",
+            action="choose such a target with --target",
+        )
+    os.chdir(project.root)
+    _require_hudi()
+    builder = SparkSession.builder.enableHiveSupport()
+    given = {**REBASE_MODES, **NULLS_IN_ARRAYS, **(target.get("server_side_parameters") or {}), **more_settings}
+    settings = {key: str(value) for key, value in given.items()}
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    if SparkContext._gateway is None:
+        _require_free_catalog(project, settings)
+    try:
+        start_java(settings)
+        session = builder.getOrCreate()
+        session.sql("show databases").collect()
+    except (PySparkException, Py4JJavaError, RuntimeError) as error:
+        raise _session_error(error, project) from error
+    know_classes(session)
+    quiet_size_estimator(session)
+    return session
+
+
+def lasting(project: Project) -> Mapping[str, str]:
+    """What a session that lasts is opened with: the JVM's full compiler, which a short one of the profile does without.
+
+    It costs a minute of processor time at first; then a change of a quiet source takes 1.9 s to a query, not 2.6
+    (docs/performance.md). Each of its connections has a folder for what Hive downloads, which goes with it, and
+    all of them one that Hive looks into at their end.
+    """
+    name = "spark.driver.extraJavaOptions"
+    given = project.target.get("server_side_parameters") or {}
+    settings = {name: " ".join(item for item in str(given.get(name, "")).split() if item != "-XX:TieredStopAtLevel=1")}
+    if folder := given.get(_RESOURCES):
+        own = (project.root / str(folder) / str(os.getpid())).resolve()
+        atexit.register(shutil.rmtree, own, ignore_errors=True)
+        scratch = own / "scratch"
+        scratch.mkdir(parents=True, exist_ok=True)
+        settings |= {_RESOURCES: f"{own}/${{hive.session.id}}", _SCRATCH: str(scratch)}
+    return settings
+
+
+# Two connections that make one folder at the same moment refuse each other.
+_RESOURCES = "spark.hadoop.hive.downloaded.resources.dir"
+# Where a connection that ends looks for what Hive's scripts have left. Nothing makes Hive's default, a folder by the
+# user's name in the one for temporary files: each end was logged as an error.
+_SCRATCH = "spark.hadoop.hive.exec.local.scratchdir"
+
+
+def _require_hudi() -> None:
+    jars = Path(pyspark.__file__).parent / "jars"
+    if not os.environ.get("SPARK_HOME") and not list(jars.glob("*hudi-spark*bundle*.jar")):
+        raise SetupError(
+            "Spark has no Hudi bundle",
+            where="this Python environment",
+            expected="the jars of ingest/spark/jars.lock beside Spark's own",
+            action="run `make setup`, or `python -m ingest.spark.jars` in the environment",
+        )
+
+
+def _require_free_catalog(project: Project, settings: Mapping[str, str]) -> None:
+    """Looks whether another process has the embedded catalog open, before Java is started to find it out.
+
+    Derby holds a lock of the operating system on the file `dbex.lck` of an open database.
+    """
+    url = settings.get("spark.hadoop.javax.jdo.option.ConnectionURL", "")
+    found = re.fullmatch(r"jdbc:derby:[^;]*;.*?databaseName=([^;]+).*", url)
+    if not found:
+        return
+    file = Path(found[1]) / "dbex.lck"
+    try:
+        with file.open("r+b") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise _catalog_in_use(project) from error
+    except OSError:
+        return  # there is none yet, or it cannot be written: Spark will say so
+
+
+def _catalog_in_use(project: Project) -> SetupError:
+    return SetupError(
+        "the embedded catalog cannot be opened: another process (a dbt or lake command) has it open",
+        where=f"target '{project.target_name}'",
+        expected="one process at a time on an embedded catalog",
+        action="use one `lake serve` for all (dbt: --target thrift), wait for the other process to end, or give this "
+        "one a lake of its own with LAKE_HOME",
+    )
+
+
+def _session_error(error: Exception, project: Project) -> LakeError:
+    text = str(error)
+    if "Another instance of Derby" in text or "XSDB6" in text:
+        return _catalog_in_use(project)
+    if "Unable to instantiate" in text and "metastore" in text.lower():
+        return SetupError(
+            "the catalog's database cannot be opened",
+            where=f"target '{project.target_name}'",
+            expected="a database that answers, in a folder that can be written where it is the embedded one",
+            action="see the errors above: LAKE_METASTORE_URL and its user and password; another process that has the "
+            "embedded catalog open (use `lake serve` for all)",
+        )
+    if "JAVA" in text.upper() and "gateway" in text:
+        return SetupError(
+            "Spark's Java process did not start", where="this machine", expected="Java 17", action="run `make setup`"
+        )
+    return SetupError(root_cause(error), where=f"Spark session of target '{project.target_name}'")
