@@ -62,8 +62,8 @@ format: setup  ## Let ruff and sqlfluff write what they can mend
 	ruff format .
 	sqlfluff fix --disable-progress-bar models analyses tests/dbt
 
-docs: setup  ## dbt's documentation site into target/
-	dbt docs generate
+docs: setup  ## dbt's documentation site into target/ (dbt docs serve shows it)
+	@python -m dev.site
 
 slim: setup  ## What this branch changes, built beside main's tables and compared with them (NAME=42; main's manifest in LAKE_HOME/state)
 	python -m dev.slim $(if $(NAME),--name $(NAME))

@@ -18,6 +18,7 @@ from pathlib import Path
 import httpx
 from rich.console import Console
 
+from dev import site
 from dev.commands import Built, run_dbt
 from ingest.errors import LakeError
 
@@ -42,7 +43,7 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def nightly(chosen: Sequence[str], where: Sequence[str] = ()) -> list[str]:
+def nightly(chosen: Sequence[str], where: Sequence[str] = (), target: Path = site.TARGET) -> list[str]:
     """All steps; what has failed in the end, and why.
 
     Parameters
@@ -51,12 +52,16 @@ def nightly(chosen: Sequence[str], where: Sequence[str] = ()) -> list[str]:
         Which nodes are built, as options of dbt.
     where:
         Options for each command: the project's folder and others.
+    target:
+        The folder of artifacts that they name.
     """
     failed: list[str] = []
 
     def step(title: str, *arguments: str) -> Built | None:
         out.print(f"\n[bold]{title}[/]: dbt {' '.join(arguments)}")
         try:
+            if arguments[0] == "docs":
+                return site.generate(out, target, where)
             return run_dbt([*arguments, *where], out)
         except LakeError as error:
             failed.append(f"dbt {arguments[0]}: {error.message}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ from conftest import REPOSITORY, DbtProject, MakeProject, Row
 from dbt.cli.main import dbtRunner
 from lake import Server
 from pyspark.sql import SparkSession
+from rich.console import Console
+
+from dev import site
 
 
 @dataclass(frozen=True)
@@ -102,12 +106,25 @@ class Models:
             raise done.exception
         return {each.node.name: str(each.node.compiled_code) for each in done.result.results}
 
+    def documented(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What the documentation site shows: dbt's manifest, and its catalog."""
+        target, here = self.project.root / "target", Path.cwd()
+        done = site.generate(Console(quiet=True), target, (*self._rooms, *self.target))
+        os.chdir(here)
+        assert not done.failed
+        manifest, catalog = (json.loads((target / f"{name}.json").read_text()) for name in ("manifest", "catalog"))
+        return manifest, catalog
+
+    @property
+    def _rooms(self) -> tuple[str, ...]:
+        root, target = str(self.project.root), str(self.project.root / "target")
+        return ("--project-dir", root, "--profiles-dir", root, "--target-path", target, "--log-path", target)
+
     def _invoked(self, *words: str) -> Any:
-        root, target, here = str(self.project.root), str(self.project.root / "target"), Path.cwd()
-        rooms = ("--project-dir", root, "--profiles-dir", root, "--target-path", target, "--log-path", target)
+        here = Path.cwd()
         # The manifest of these is looked at; of each other run it is a fifth of a second.
         artifacts = () if words[0] in ("build", "seed") else ("--no-write-json",)
-        done = dbtRunner().invoke(["--quiet", *artifacts, *words, *rooms, *self.target])
+        done = dbtRunner().invoke(["--quiet", *artifacts, *words, *self._rooms, *self.target])
         os.chdir(here)
         return done
 

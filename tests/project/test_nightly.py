@@ -57,11 +57,11 @@ def test_what_fails_once_is_tried_again_and_what_stays_is_told(spark: SparkSessi
     models.write("after_late", "select * from {{ ref('late') }}", materialized="table")
     where = ("--project-dir", root, "--profiles-dir", root, "--target-path", f"{root}/target", "--log-path", root)
     before = Path.cwd()
-    assert nightly([], where) == []
+    assert nightly([], where, Path(root) / "target") == []
     assert models.tables() >= {"well", "late", "after_late"}
     models.write("broken", "select nothing from nowhere", materialized="table")
     models.write("after_broken", "select * from {{ ref('broken') }}", materialized="table")
-    failed = nightly([], where)
+    failed = nightly([], where, Path(root) / "target")
     os.chdir(before)
     assert [line.partition(":")[0] for line in failed] == ["broken", "after_broken"]
 
