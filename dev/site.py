@@ -1,7 +1,7 @@
 """`make docs`: dbt's documentation site in target/, whose pages show what a model is, and not how it is configured.
 
-The site shows `meta` of a node above all else, lists and maps as JSON. These are settings (`affected_by`, `ingest`) that
-are read from `config.meta`, by state comparisons too: there they stay.
+The site shows `meta` of a node above all else, lists and maps as JSON. These are settings (`affected_by`, `ingest`),
+which are read from `config.meta`, by state comparisons too, and stay there.
 """
 
 from __future__ import annotations

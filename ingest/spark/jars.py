@@ -29,10 +29,11 @@ SPARK = Path(pyspark.__file__).parent
 LOCK = Path(__file__).with_name("jars.lock")
 # Errors only, unless LAKE_SPARK_LOG says otherwise: a terminal belongs to the command that runs in it. The embedded
 # metastore logs as errors, with their stack, what its caller handles; where its database cannot be opened, forty times
-# before it gives up. A client of the Thrift server that hangs up is an error to it.
+# before it gives up. A client of the Thrift server that hangs up is an error to it. What is logged is told in a line, unless
+# LAKE_SPARK_TRACES is `whole`: a command's own error says what it came from, and where its stack trace is.
 _LOGGING = """\
 rootLogger.level = ${env:LAKE_SPARK_LOG:-error}
-rootLogger.appenderRef.stderr.ref = console
+rootLogger.appenderRef.stderr.ref = ${env:LAKE_SPARK_TRACES:-brief}
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = ${env:LAKE_SPARK_LOG:-error}
 logger.metastore.name = org.apache.hadoop.hive.metastore.RetryingHMSHandler
@@ -53,11 +54,17 @@ appender.catalog.filter.burst.maxBurst = 1
 appender.catalog.layout.type = PatternLayout
 appender.catalog.layout.pattern = %p catalog: %replace{%ex{short.message}}{(?s)\\. Terminating.*}{}. \
 Is it embedded, and does another process have it open? Use one `lake serve` for all (dbt: --target thrift)%n%ex{0}
-appender.console.type = Console
-appender.console.name = console
-appender.console.target = SYSTEM_ERR
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
+appender.brief.type = Console
+appender.brief.name = brief
+appender.brief.target = SYSTEM_ERR
+appender.brief.layout.type = PatternLayout
+appender.brief.layout.alwaysWriteExceptions = false
+appender.brief.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %replace{%m %ex{1}}{(?s)\\s*\\n.*}{}%n
+appender.whole.type = Console
+appender.whole.name = whole
+appender.whole.target = SYSTEM_ERR
+appender.whole.layout.type = PatternLayout
+appender.whole.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
 """
 # Ivy's own idea of where Maven artifacts are. What is locked is complete: no artifact's own dependencies are asked for.
 _IVY_SETTINGS = """\

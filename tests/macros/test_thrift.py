@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from conftest import MakeProject
@@ -10,6 +11,8 @@ from lake import Lake, Server, serving
 from modeling import MakeModels, Models
 from pyspark.sql import SparkSession
 
+from macros import test_docs as docs
+from macros import test_errors as errors
 from macros import test_habits as habits
 from macros import test_increments as increments
 from macros import test_materializations as materializations
@@ -80,6 +83,14 @@ def test_a_commit_between_is_not_overlooked(make_incremental: MakeModels) -> Non
 
 def test_a_model_can_be_proven(make_incremental: MakeModels) -> None:
     habits.test_a_model_can_be_proven(make_incremental)
+
+
+def test_errors_of_models_are_told_in_a_few_lines(make_models: MakeModels) -> None:
+    errors.test_errors_of_models_are_told_in_a_few_lines(make_models)
+
+
+def test_the_site_shows_the_columns_of_a_model_and_no_settings(make_models: MakeModels, tmp_path: Path) -> None:
+    docs.test_the_site_shows_the_columns_of_a_model_and_no_settings(make_models, tmp_path)
 
 
 def test_the_exit_code_of_a_run_is_that_of_its_nodes(

@@ -1,0 +1,23 @@
+"""What this project adds to dbt: a plugin. dbt finds it by the `dbt_` of its name, and loads it with each command."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from dbt.plugins.manager import dbtPlugin
+
+
+class Lakehouse(dbtPlugin):
+    """The plugin: errors of Spark and Hudi are told briefly."""
+
+    def initialize(self) -> None:
+        """Before dbt makes its adapter, whose class names that of its connections."""
+        if find_spec("dbt.adapters.spark"):
+            from dbt.adapters.spark.impl import SparkAdapter  # noqa: PLC0415 - where dbt has this adapter
+
+            from dbt_lakehouse.errors import BriefConnectionManager  # noqa: PLC0415
+
+            SparkAdapter.ConnectionManager = BriefConnectionManager
+
+
+plugins = [Lakehouse]
