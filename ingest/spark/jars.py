@@ -29,8 +29,8 @@ SPARK = Path(pyspark.__file__).parent
 LOCK = Path(__file__).with_name("jars.lock")
 # Errors only, unless LAKE_SPARK_LOG says otherwise: a terminal belongs to the command that runs in it. The embedded
 # metastore logs as errors, with their stack, what its caller handles; where its database cannot be opened, forty times
-# before it gives up. A client of the Thrift server that hangs up is an error to it. What is logged is told in a line, unless
-# LAKE_SPARK_TRACES is `whole`: a command's own error says what it came from, and where its stack trace is.
+# before it gives up. A client of the Thrift server that hangs up is an error to it. Each message is a
+# line, unless LAKE_SPARK_TRACES is `whole`: a command tells its error itself, and where the stack trace is.
 _LOGGING = """\
 rootLogger.level = ${env:LAKE_SPARK_LOG:-error}
 rootLogger.appenderRef.stderr.ref = ${env:LAKE_SPARK_TRACES:-brief}

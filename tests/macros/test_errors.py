@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import REPOSITORY, MakeProject
@@ -124,7 +125,11 @@ FAILING = {
 @pytest.mark.spark
 def test_errors_of_models_are_told_in_a_few_lines(make_models: MakeModels) -> None:
     models = make_models(materialized="table", file_format="parquet", options={})
-    hudi = {"file_format": "hudi", "unique_key": "id", "options": {**BUCKETS, "hoodie.index.type": "NONSENSE"}}
+    hudi: dict[str, Any] = {
+        "file_format": "hudi",
+        "unique_key": "id",
+        "options": {**BUCKETS, "hoodie.index.type": "NONSENSE"},
+    }
     for name, (sql, _) in FAILING.items():
         models.write(name, sql, **(hudi if name == "indexed" else {}))
     messages = {name: outcome.message for name, outcome in models.dbt("run").items()}
