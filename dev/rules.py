@@ -2,8 +2,8 @@
 
 The package (https://github.com/dbt-labs/dbt-project-evaluator) says what its rules mean, and what they are good for. It
 finds violations by models of its own, in a warehouse; these read the manifest, and nothing else. Thresholds are the
-package's defaults. `incremental_parts` and `undocumented_macros` are this project's own, and what is asked of a model
-with a `unique_key` (`missing_primary_key_tests`).
+package's defaults. `incremental_parts`, `macro_folders` and `undocumented_macros` are this project's own, and what is
+asked of a model with a `unique_key` (`missing_primary_key_tests`).
 
 What violates a rule and is meant to stands in `dev/rules.baseline.yml`, with the reason. The file may only shrink: an
 entry that nothing violates any more is an error as well.
@@ -31,6 +31,8 @@ BASELINE = Path(__file__).with_suffix(".baseline.yml")
 PREFIXES = {"staging": ("stg_",), "intermediate": ("int_",), "marts": ("fct_", "dim_")}
 # From so many on it is a violation.
 LEAF_CHILDREN, REFERENCES, CHAINED_VIEWS = 3, 7, 5
+# Each folder of macros calls those behind it.
+MACRO_FOLDERS = ("tests", "hudi", "increment", "read", "adapter")
 MEANS_OF_KEY = {"unique", "not_null"}
 Node = Mapping[str, Any]
 Found = Iterator[tuple[str, str]]
@@ -67,6 +69,13 @@ class Graph:
                 columns = frozenset(str(name).strip("`").lower() for name in names if name)
                 found.setdefault(node["attached_node"] or "", set()).add((metadata["name"], columns))
         return found
+
+    @cached_property
+    def macros(self) -> dict[str, Node]:
+        """The project's own macros."""
+        name = self.manifest.get("metadata", {}).get("project_name")
+        every = self.manifest.get("macros", {})
+        return {key: macro for key, macro in every.items() if macro.get("package_name") == name}
 
     def parents(self, key: str) -> list[str]:
         """What a node reads: models, sources, seeds, snapshots."""
@@ -302,9 +311,8 @@ def undocumented_sources(graph: Graph) -> Found:
 @rule
 def undocumented_macros(graph: Graph) -> Found:
     """A macro of the project that the docs site shows without a description; or a private one that it shows."""
-    project = graph.manifest.get("metadata", {}).get("project_name")
-    for macro in graph.manifest.get("macros", {}).values():
-        if macro.get("package_name") == project and macro["docs"]["show"]:
+    for macro in graph.macros.values():
+        if macro["docs"]["show"]:
             if macro["name"].startswith("_"):
                 yield str(macro["name"]), "is private, and not hidden: docs: {show: false}"
             elif not macro["description"].strip():
@@ -410,6 +418,21 @@ def incremental_parts(graph: Graph) -> Found:
         seen: set[str] = set()
         if any(asks(each, seen) for each in node.get("depends_on", {}).get("macros", [])):
             yield graph.name(key), "asks is_incremental(): a run upserts what it selects, and removes no row"
+
+
+@rule
+def macro_folders(graph: Graph) -> Found:
+    """A macro that calls one of a folder above its own: folders may be read from the bottom up."""
+
+    def folder(macro: Node) -> str:
+        return Path(macro["original_file_path"]).parts[1]
+
+    macros = {key: macro for key, macro in graph.macros.items() if macro.get("original_file_path")}
+    for key, macro in macros.items():
+        for called in sorted(macros.keys() & set(macro["depends_on"]["macros"])):
+            above, below = folder(macros[called]), folder(macro)
+            if MACRO_FOLDERS.index(above) < MACRO_FOLDERS.index(below):
+                yield graph.name(key), f"of macros/{below} calls {graph.name(called)} of macros/{above}"
 
 
 # Governance

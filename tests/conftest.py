@@ -148,8 +148,8 @@ class DbtProject:
         return [row.asDict() for row in found.orderBy(*order).select(*chosen).collect()]
 
     def compiled(self, *texts: str, introspect: bool = False) -> list[str]:
-        """Queries as dbt compiles them, with the macros of macros/cdc; `introspect` lets them ask the catalog."""
-        shutil.copytree(REPOSITORY / "macros" / "cdc", self.root / "macros", dirs_exist_ok=True)
+        """Queries as dbt compiles them, with the macros of macros/read; `introspect` lets them ask the catalog."""
+        shutil.copytree(REPOSITORY / "macros" / "read", self.root / "macros", dirs_exist_ok=True)
         here, mark, target = Path.cwd(), "\n-- the next query\n", str(self.root / "target")
         offline = () if introspect else ("--no-introspect", "--no-populate-cache")
         result = dbtRunner().invoke(

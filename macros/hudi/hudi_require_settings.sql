@@ -27,23 +27,3 @@
     {%- endfor -%}
     {%- do return(described) -%}
 {%- endmacro %}
-
-{#- What the catalog has of a Hudi table: `columns` (`name`, `dtype`) without Hudi's own, `partitions`, `properties`. -#}
-{% macro hudi_described(relation) -%}
-    {%- set columns, partitions, properties, kept = [], [], {}, {'part': ''} -%}
-    {%- for row in run_query('describe table extended ' ~ relation) -%}
-        {%- set name, value = row[0] or '', row[1] -%}
-        {%- if name.startswith('# ') or not name -%}
-            {%- do kept.update({'part': kept.part if name == '# col_name' else name}) -%}
-        {%- elif kept.part == '' and not name.startswith('_hoodie_') -%}
-            {%- do columns.append({'name': name, 'dtype': value}) -%}
-        {%- elif kept.part == '# Partition Information' -%}
-            {%- do partitions.append(name) -%}
-        {%- elif name == 'Table Properties' -%}
-            {%- for key, text in modules.re.findall('([\\w.\\-]+)=(.*?)(?=, [\\w.\\-]+=|$)', value[1:-1]) -%}
-                {%- do properties.update({key: text}) -%}
-            {%- endfor -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {%- do return({'columns': columns, 'partitions': partitions, 'properties': properties}) -%}
-{%- endmacro %}

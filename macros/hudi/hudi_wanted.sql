@@ -44,10 +44,6 @@
     {%- endif -%}
 {%- endmacro %}
 
-{% macro hudi_travels(sql) -%}
-    {%- do return(modules.re.search('\\b(timestamp|version)\\s+as\\s+of\\b', sql, modules.re.IGNORECASE) is not none) -%}
-{%- endmacro %}
-
 {#-
     The columns, one of which cannot be read of a row that breaks a constraint: as a filter, the check would be carried out on
     rows that a join below is about to leave out. Not a key column where there is another: keys are compared with.

@@ -137,6 +137,17 @@ def undocumented_macros(project: Project) -> None:
         }  # fmt: skip
 
 
+def calling_upwards(project: Project) -> None:
+    """A macro that calls one of a folder above its own, and one that calls one of a folder below."""
+    folders = {"newest": "adapter", "newer": "read"}
+    for name, called in (("newest", "newer"), ("newer", "newest")):
+        project.macros[f"macro.shop.{name}"] = {
+            "name": name, "package_name": "shop", "description": "Newer rows.", "docs": {"show": True},
+            "original_file_path": f"macros/{folders[name]}/{name}.sql",
+            "depends_on": {"macros": [f"macro.shop.{called}"]},
+        }  # fmt: skip
+
+
 CHANGES: dict[str, tuple[Callable[[Project], object], set[str]]] = {
     "direct_join_to_source": (lambda p: p.reads[MART].append(SOURCE), {"fct_orders"}),
     "duplicate_sources": (declared_twice, {"silver.orders"}),
@@ -174,6 +185,7 @@ CHANGES: dict[str, tuple[Callable[[Project], object], set[str]]] = {
         lambda p: p.exposures[EXPOSURE]["depends_on"]["nodes"].append(SOURCE), {"dashboard"},
     ),
     "undocumented_macros": (undocumented_macros, {"newer", "_part"}),
+    "macro_folders": (calling_upwards, {"newest"}),
     "incremental_parts": (by_a_macro, {"fct_orders"}),
     "public_models_without_contract": (
         lambda p: p.nodes[MART]["config"]["contract"].update(enforced=False), {"fct_orders"},
