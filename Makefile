@@ -48,9 +48,10 @@ mutations: setup  ## Break ingest in one place at a time, on a copy, and list th
 test-fast: setup  ## The tests that need no Spark
 	pytest -m "not spark"
 
-lint: setup  ## ruff, mypy, sqlfluff, dbt parse, the rules of dbt-project-evaluator, affected_by against the queries
+lint: setup  ## ruff, the rooms of ingest, mypy, sqlfluff, dbt parse, the rules of dbt-project-evaluator, affected_by against the queries
 	ruff check .
 	ruff format --check .
+	lint-imports
 	mypy
 	dbt --quiet parse --no-partial-parse --warn-error
 	python -m dev.rules
@@ -82,4 +83,4 @@ lock:  ## Pin the Python dependencies anew, with hashes (needs uv)
 
 clean:  ## Remove the lake, the environment and all that was built
 	@[ ! -d .lake/servers ] || [ ! -e $(BIN)/python ] || LAKE_HOME=.lake python -m dev.chain down
-	rm -rf .lake .venv target logs dbt_packages .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf .lake .venv target logs dbt_packages .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis *.egg-info
