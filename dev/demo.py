@@ -148,7 +148,7 @@ def demonstrate(home: Path, scale: float) -> Demonstrated:
         f"  lake status {SOURCE}                      what is landed, and what became of each event\n"
         '  lake sql "select * from lakehouse_sales.fct_sales where sale_id = 200"\n'
         "  dbt docs serve                          the documentation: sources, models, columns, lineage, exposures\n"
-        "  docs/guide.md                           how to add a source and a mart"
+        "  docs/model/README.md                    how to add a source and a mart"
     )
     return done
 

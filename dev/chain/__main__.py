@@ -29,7 +29,7 @@ from dev.chain.settings import ROOT, Settings
 from dev.chain.topics import Topics
 from ingest.errors import LakeError, SetupError
 
-app = typer.Typer(help="The real chain on one machine; see docs/chain.md.", no_args_is_help=True,
+app = typer.Typer(help="The real chain on one machine; see docs/operate/chain.md.", no_args_is_help=True,
                   add_completion=False, pretty_exceptions_enable=False)  # fmt: skip
 out = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
 err = Console(stderr=True, highlight=False)

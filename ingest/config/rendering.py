@@ -144,4 +144,4 @@ def declaration_error(error: ValidationError, *, where: str, written: Any = None
             found.append(f"{key} is not a known key (found {shown})")
         else:
             found.append(f"{key} is {shown}: {issue['msg']}")
-    return DeclarationError("; ".join(found), where=where, action="see docs/declarations.md for every key")
+    return DeclarationError("; ".join(found), where=where, action="see docs/reference/ for every key")

@@ -104,7 +104,7 @@ ORIGIN = ("_partition", "_start_offset", "_order", "_file")
 # What is known of an event beside its value, before it is decoded: `_key` is the record's key as bytes, null in files
 # that hold values alone.
 READ = (*ORIGIN, "_key")
-# Why an event is quarantined, as one word (docs/declarations.md has the list).
+# Why an event is quarantined, as one word (docs/reference/quarantine.md has the list).
 ReasonCode = Literal[
     "invalid_json",
     "invalid_avro",

@@ -79,7 +79,7 @@ class Spec:
     partitions: int = 1
     cases: int = 12
     truncates: bool = False
-    late: bool = False  # then no key change of PostgreSQL lacks values: see docs/operations.md, late files
+    late: bool = False  # then no key change of PostgreSQL lacks values: docs/operate/quarantine.md
     options: Mapping[str, Any] = field(default_factory=dict)
     values: Mapping[str, str] = field(default_factory=dict)
 

@@ -540,7 +540,7 @@ def test_the_examples_of_the_documents_are_what_is_proposed(
 ) -> None:
     findings = find(query, [key], None, Reader(project.tables), project.sources)
     assert [str(entry) for entry in findings.proposed] == entries
-    told = (ROOT / "docs" / "incremental.md").read_text(encoding="utf-8")
+    told = (ROOT / "docs" / "model" / "affected-by.md").read_text(encoding="utf-8")
     assert "\n".join(f"{entry}," for entry in entries) in told
 
 
