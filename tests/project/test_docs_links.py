@@ -103,7 +103,7 @@ def test_every_path_of_code_that_is_named_is_there(document: Path) -> None:
 
 def test_every_decision_has_a_row_in_the_index() -> None:
     index = REPOSITORY / "docs" / "decisions" / "README.md"
-    listed = dict(re.findall(r"^\| (\d+) \| \[.+\]\((.+?)\) \|", index.read_text(encoding="utf-8"), re.MULTILINE))
+    listed = dict(re.findall(r"^\| (\d+) \| \[[^\]]+\]\(([^)]+)\) \|", index.read_text(encoding="utf-8"), re.MULTILINE))
     assert listed == {str(int(path.name[:4])): path.name for path in tracked("docs/decisions/0*.md")}
 
 
