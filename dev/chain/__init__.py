@@ -1,1 +1,1 @@
-"""The real chain on one machine: databases, Debezium on Kafka Connect, Kafka, a schema registry. See docs/operate/chain.md."""
+"""The real chain on one machine: databases, Debezium on Kafka Connect, Kafka, a registry. See docs/operate/chain.md."""

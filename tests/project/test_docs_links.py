@@ -101,6 +101,14 @@ def test_every_path_of_code_that_is_named_is_there(document: Path) -> None:
     assert not [path for path in named if not (REPOSITORY / path).exists()]
 
 
+def test_every_document_that_code_names_is_there() -> None:
+    lost = []
+    for path in tracked("*.py", "*.sql", "*.yml", "*.toml", "*.sh", "Makefile"):
+        named = re.findall(r"\bdocs/[\w./-]+\.md\b", path.read_text(encoding="utf-8"))
+        lost += [f"{names(path)}: {each}" for each in named if not (REPOSITORY / each).is_file()]
+    assert not lost
+
+
 def test_every_decision_has_a_row_in_the_index() -> None:
     index = REPOSITORY / "docs" / "decisions" / "README.md"
     listed = dict(re.findall(r"^\| (\d+) \| \[[^\]]+\]\(([^)]+)\) \|", index.read_text(encoding="utf-8"), re.MULTILINE))
