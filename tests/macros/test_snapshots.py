@@ -252,3 +252,18 @@ def test_an_empty_run_leaves_a_snapshot_as_it_is(spark: SparkSession, make_proje
     models.write("versions", text.replace("select *", "select missing"), below="snapshots")
     outcome = models.dbt("snapshot", "--empty")["versions"]
     assert (outcome.status, "missing" in outcome.message) == ("error", True)
+
+
+def test_a_column_that_the_select_has_no_longer_stays(spark: SparkSession, make_project: MakeProject) -> None:
+    models = Models.of(spark, make_project())
+    snapshot(models, strategy="check", check_cols=["value"])
+    taken(models, "(1, 'a', '2026-01-01'), (2, 'a', '2026-01-01')")
+    rows = "values (1, 'b'), (2, 'a') as rows (id, value)"
+    models.write("rows", f"select id, value from {rows}", materialized="view")
+    models.run("rows")
+    outcome = models.dbt("snapshot")["versions"]
+    assert outcome.status == "success", outcome.message
+    found = models.rows("versions", "id", "value", "at", "dbt_valid_to")
+    assert [(row["id"], row["value"], row["at"] is None, row["dbt_valid_to"] is None) for row in found] == [
+        (1, "a", False, False), (1, "b", True, True), (2, "a", False, True),
+    ]  # fmt: skip

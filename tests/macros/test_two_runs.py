@@ -12,9 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from conftest import MakeProject
 from lake import Lake, Server, serving
+from modeling import Models
 from pyspark.sql import SparkSession
 
 from macros import test_increments as increments
+from macros import test_snapshots as snapshots
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 make_shop = increments.make_shop
@@ -62,3 +64,35 @@ def test_two_runs_leave_no_phantoms(
     assert right > 2, f"in {right} of 6 rounds a run went well"
     left = {name for name in shop.models.tables() if "__" in name}
     assert not left, left
+
+
+def test_two_snapshots_leave_one_version_of_each_change(
+    spark: SparkSession, make_project: MakeProject, server: Server
+) -> None:
+    models = Models.of(spark, make_project(), server)
+    snapshots.snapshot(models, strategy="check", check_cols=["value"])
+    root, lake = models.project.root, Lake({"LAKE_THRIFT_PORT": str(server.port)})
+
+    def run(number: int) -> tuple[int, str]:
+        target = str(root / f"target{number}")
+        where = ("--project-dir", str(root), "--profiles-dir", str(root), "--target-path", target, "--log-path", target)
+        done = lake.command("dbt", "snapshot", *models.target, *where)
+        return done.returncode, done.stdout
+
+    for number in range(5):
+        rows = ", ".join(f"({key}, 'value {number}', '2026-01-0{number + 1}')" for key in (1, 2, 3))
+        if number == 0:
+            snapshots.taken(models, rows)
+            continue
+        sql = f"select id, value, timestamp(at) as at from values {rows} as rows (id, value, at)"
+        models.write("rows", sql, materialized="view")
+        models.run("rows")
+        with ThreadPoolExecutor(2) as both:
+            ended = list(both.map(run, (1, 2)))
+        for code, told in ended:
+            assert code == 0 or any(words in told for words in OTHER_RUN), told
+        assert models.dbt("snapshot")["versions"].status == "success"
+        found = models.rows("versions", "id", "value", "dbt_valid_to")
+        assert [(row["id"], row["value"], row["dbt_valid_to"] is None) for row in found] == [
+            (key, f"value {then}", then == number) for key in (1, 2, 3) for then in range(number + 1)
+        ]
