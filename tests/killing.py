@@ -141,10 +141,10 @@ def child_of(script: str, root: Path, home: Path) -> Iterator[Child]:
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(LIMIT_S)
-        _release_catalog(home)
+        release_catalog(home)
 
 
-def _release_catalog(home: Path) -> None:
+def release_catalog(home: Path) -> None:
     """Derby's lock names a process that is gone: waits until Java has let go of its files."""
     deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:

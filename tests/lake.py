@@ -26,9 +26,10 @@ _WITHIN_S = 300
 
 @dataclass(frozen=True)
 class Server:
-    """A `lake serve`, which listens on a port of loopback."""
+    """A `lake serve`, which listens on a port of loopback, and its process."""
 
     port: int
+    process: int = 0
 
     def connect(self) -> Any:
         """A client's connection, which is a session of Spark's."""
@@ -74,7 +75,7 @@ def serving(home: Path) -> Iterator[Server]:
                 "`lake serve` serves, or has ended",
             )
             assert process.poll() is None, log.read_text()
-            yield Server(port)
+            yield Server(port, process.pid)
         finally:
             process.terminate()
             process.wait()

@@ -187,7 +187,8 @@ class Stranger:
 
     def found(self, *names: str) -> dict[str, list[Row]]:
         """The rows of tables, or of all."""
-        chosen = [name for name in names or texts.NAMES if name in self.models.tables()]
+        there = self.models.tables()
+        chosen = [name for name in names or texts.NAMES if name in there]
         return {name: self.rows(f"select * from {self.models.relation(name)}") for name in chosen}
 
     def rows(self, query: str) -> list[Row]:
@@ -200,14 +201,16 @@ class Stranger:
 
     def require(self, outcomes: dict[str, Outcome], words: Sequence[str]) -> bool:
         """What was chosen is right, or was refused and why; all else is as it was. Whether nothing was refused."""
-        found, selects = self.found(), self.models.compiled(*texts.CHANGING)
-        is_read, are_refused = not {"--empty", "--sample"} & set(words), []
+        found, is_read, are_refused = self.found(), not {"--empty", "--sample"} & set(words), []
+        chosen = [name for name in texts.CHANGING if name in outcomes and is_read]
+        selects = self.models.compiled(*chosen) if chosen else {}
+        given = {name: self.rows(sql) for name, sql in selects.items()}
         for name in texts.NAMES:
             expected, refusal, told = self.held.get(name), None, (name, words, outcomes.get(name))
             if name in outcomes and is_read:
-                refusal = self._refusal(name, selects, words)
+                refusal = self._refusal(name, given, words)
             if name in outcomes and is_read and refusal is None:
-                expected = self._expected(name, selects, words, found[name])
+                expected = self._expected(name, given, words, found[name])
             if name in outcomes:
                 assert outcomes[name].status == ("error" if refusal else "success"), told
                 assert (refusal or "") in outcomes[name].message, told
@@ -218,7 +221,7 @@ class Stranger:
         self.held = found
         return not are_refused
 
-    def _refusal(self, name: str, selects: dict[str, str], words: Sequence[str]) -> str | None:
+    def _refusal(self, name: str, given: dict[str, list[Row]], words: Sequence[str]) -> str | None:
         """A part of the message with which a run of a model must be refused."""
         if name == "shaped":
             is_refused = not self._is_new(name, words) and self.shape.is_refused()
@@ -226,15 +229,15 @@ class Stranger:
         if name not in texts.LAWFUL:
             return None
         key = texts.LAWFUL[name][1]
-        keys = [tuple(row[column] for column in key) for row in self.rows(selects[name])]
+        keys = [tuple(row[column] for column in key) for row in given[name]]
         without = sum(None in each for each in keys)
         shared = sum(keys.count(each) > 1 for each in keys if None not in each)
         told = f"got {without} rows with a null in unique_key ({', '.join(key)}) and "
         # An increment that has found a row without a key looks no further.
         return told if without else f"{told}{shared} rows that share theirs" if shared else None
 
-    def _expected(self, name: str, selects: dict[str, str], words: Sequence[str], found: list[Row]) -> list[Row]:
-        """The rows that a run must leave of a model."""
+    def _expected(self, name: str, given: dict[str, list[Row]], words: Sequence[str], found: list[Row]) -> list[Row]:
+        """The rows that a run must leave of a model, whose select has `given` some."""
         is_new = self._is_new(name, words)
         had = [] if is_new else self.held[name]
         if name in texts.PARTS:
@@ -244,7 +247,7 @@ class Stranger:
         if name == "versions":
             self._require_versions(found)
             return found
-        rows = self.rows(selects[name])
+        rows = given[name]
         if name == "daily":
             years = range(texts.BEGIN if is_new else texts.THIS_YEAR - texts.BATCHES["lookback"], texts.THIS_YEAR + 1)
             if "--event-time-start" in words:
