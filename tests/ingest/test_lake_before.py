@@ -45,7 +45,7 @@ def project(spark: SparkSession, make_project: MakeProject) -> DbtProject:
     made = make_project()
     project = DbtProject(made.root, made.bronze, "shop", "silver_before")
     project.declare({"tables": TABLES})
-    warehouse = urlparse(spark.conf.get("spark.sql.warehouse.dir")).path
+    warehouse = urlparse(str(spark.conf.get("spark.sql.warehouse.dir"))).path
     with tarfile.open(WRITTEN) as archive:
         of_lake = [entry for entry in archive if entry.name.startswith("silver_before.db")]
         archive.extractall(warehouse, of_lake, filter="data")
