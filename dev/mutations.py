@@ -76,9 +76,9 @@ MUTATIONS = (
     ),
     Mutation(
         "commits of PostgreSQL not looked at",
-        "ingest/changes/position.py",
-        'F.when(is_read(), read).otherwise(F.concat(commit, F.lit("."), own))',
-        'F.when(is_read(), read).otherwise(F.concat(own, F.lit("."), own))',
+        "ingest/schema/connectors.py",
+        'F.when(F.col("__op") == "r", read).otherwise(F.concat(commit, F.lit("."), own))',
+        'F.when(F.col("__op") == "r", read).otherwise(F.concat(own, F.lit("."), own))',
         scene("the_commit_decides_between_interleaved_transactions"),
     ),
     Mutation(
@@ -463,7 +463,7 @@ MUTATIONS = (
         "a bare tombstone of an unknown key loses its epoch",
         "ingest/changes/position.py",
         "F.when(~is_read() & ~is_unplaced(table) & commit_lsn",
-        "F.when(~is_read() & _commit_lsn",
+        "F.when(~is_read() & commit_lsn",
         (f"{LOST}::test_a_bare_tombstone_that_overtakes_its_row_deletes_it",),
     ),
     Mutation(

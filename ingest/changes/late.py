@@ -12,7 +12,6 @@ from ingest.changes.position import (
     FEW,
     Names,
     as_it_is,
-    commit_lsn,
     delivered_at,
     delivery_of,
     is_delete,
@@ -24,6 +23,7 @@ from ingest.changes.position import (
 )
 from ingest.config.tables import Table
 from ingest.schema.change import problem as problem_of
+from ingest.schema.connectors import commit_lsn
 
 
 def is_late(watermark: str, unplaced: str, table: Table) -> Expression:

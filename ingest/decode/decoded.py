@@ -6,7 +6,6 @@ data type mappings of each connector; the captures in ../shared/data/debezium-ca
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -24,14 +23,13 @@ from ingest.decode.types import converted
 from ingest.schema import masking
 from ingest.schema.change import (
     OPTIONAL,
-    POSITION_COLUMNS,
     READ,
     UNAVAILABLE_SEPARATOR,
-    UNAVAILABLE_VALUE,
     is_record,
     metadata_columns,
 )
 from ingest.schema.change import problem as problem_of
+from ingest.schema.connectors import UNAVAILABLE_VALUE, connector_of, order_of
 from ingest.schema.evolution import Reading, Version
 
 # How a typed event is kept as text: exact to the microsecond.
@@ -185,8 +183,8 @@ def _typed(
     wanted: dict[str, T.DataType] = {column.name: column.source_type for column in table.columns}
     wanted |= {column.name: column.data_type for column in metadata_columns(table)}
     wanted["__deleted"] = T.StringType()
-    # PostgreSQL fills the columns of a deleted row with values that were never there (replica identity default).
-    hidden = _is_deleted() & F.lit(table.options.connector == "postgresql")
+    # The other columns of a deleted row are filled with values that were never there.
+    hidden = _is_deleted() & F.lit(connector_of(table).delete_holds == "key")
     values: dict[str, Expression] = {}
     checks: dict[str, Expression] = {}
     for name, data_type in wanted.items():
@@ -334,12 +332,11 @@ def _quoted(name: str) -> str:
 
 def _may_be_unavailable(fields: Mapping[str, Field], table: Table, absent: Mapping[str, Expression]) -> Iterator[str]:
     """The declared columns, but for the key's, whose value an event of the table may lack."""
+    placeholder = connector_of(table).placeholder
+    ignored = table.options.null_updates == "ignore"
     for column in table.columns:
-        placeholder = table.options.connector == "postgresql" and isinstance(
-            fields[column.name].data_type, T.StringType | T.BinaryType | T.ArrayType | T.MapType
-        )
-        ignored = table.options.null_updates == "ignore"
-        if column.name not in table.key and (placeholder or ignored or column.name in absent):
+        is_replaced = placeholder is not None and placeholder.may_replace(fields[column.name].data_type)
+        if column.name not in table.key and (is_replaced or ignored or column.name in absent):
             yield column.name
 
 
@@ -358,38 +355,21 @@ def _unavailable(
     declared, is named once more, behind `OPTIONAL`.
     """
     op = fields["__op"].value
+    placeholder = connector_of(table).placeholder if placeholders else None
     named = []
     for name in _may_be_unavailable(fields, table, absent):
         field = fields[name]
         lacks = absent.get(name, F.lit(False))
         if table.options.null_updates == "ignore":
             lacks = lacks | (field.value.isNull() & F.coalesce(op == "u", F.lit(True)))
-        if placeholders and table.options.connector == "postgresql":
-            lacks = lacks | _is_placeholder(field)
+        if placeholder is not None:
+            lacks = lacks | placeholder.replaces(field.value, field.data_type)
         named.append(F.when(lacks, F.lit(name)))
         if name in optional and name in absent:
             named.append(F.when(absent[name], F.lit(OPTIONAL + name)))
     if not named:
         return F.lit(None).cast("string")
     return F.nullif(F.concat_ws(UNAVAILABLE_SEPARATOR, *named), F.lit(""))
-
-
-def _is_placeholder(field: Field) -> Expression:
-    encoded = base64.b64encode(UNAVAILABLE_VALUE.encode()).decode()
-    number_items = [int(byte) for byte in UNAVAILABLE_VALUE.encode()]
-    if isinstance(field.data_type, T.StringType):
-        texts = [UNAVAILABLE_VALUE, encoded, dumps([UNAVAILABLE_VALUE]), dumps(number_items, separators=(",", ":"))]
-        return F.coalesce(field.value.isin(*texts), F.lit(False))
-    if isinstance(field.data_type, T.BinaryType):
-        return F.coalesce(field.value == F.lit(UNAVAILABLE_VALUE).cast("binary"), F.lit(False))
-    if isinstance(field.data_type, T.ArrayType):
-        items = field.data_type.elementType
-        if isinstance(items, T.StringType):
-            return F.coalesce(field.value == F.array(F.lit(UNAVAILABLE_VALUE)), F.lit(False))
-        if isinstance(items, T.IntegerType | T.LongType):
-            whole = F.array(*(F.lit(item).cast(items) for item in number_items))
-            return F.coalesce(field.value == whole, F.lit(False))
-    return F.lit(False)
 
 
 def _op_problem() -> Expression:
@@ -422,21 +402,10 @@ def _key_problems(table: Table, values: Mapping[str, Expression]) -> list[Expres
 
 def _position_problem(table: Table, *, is_envelope: bool) -> Expression:
     """A streamed change without its log position cannot be ordered; rows read by a snapshot may have none."""
-    if table.options.order_by:
-        names = list(table.options.order_by)
-        told = f"no order: order_by names {', '.join(names)}, and one of them is null"
-        streamed = F.lit(True)
-    else:
-        assert table.options.connector is not None
-        columns = [column for column in POSITION_COLUMNS[table.options.connector] if column.required]
-        names = [column.name for column in columns]
-        fields = ", ".join(".".join(column.envelope) for column in columns)
-        told = f"no log position: the connector's add.fields must hold {fields}"
-        if is_envelope:
-            told = f"no log position: the envelope lacks {fields}"
-        streamed = ~F.coalesce(F.col("__op"), F.lit("u")).isin("r", "m")
-    absent = reduce(lambda left, right: left | right, [F.col(f"`{name}`").isNull() for name in names])
-    return F.when(absent & streamed, problem_of("missing_position", told))
+    order = order_of(table)
+    streamed = F.lit(True) if order.orders_reads else ~F.coalesce(F.col("__op"), F.lit("u")).isin("r", "m")
+    absent = reduce(lambda left, right: left | right, [F.col(f"`{name}`").isNull() for name in order.columns])
+    return F.when(absent & streamed, problem_of("missing_position", order.missing(is_envelope=is_envelope)))
 
 
 def _transaction_problem() -> Expression:

@@ -9,7 +9,8 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from ingest.config.tables import Column, Connector
+from ingest.config.tables import Column
+from ingest.schema.connectors import Connector
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Wanted:
     nested: bool
     is_number: Expression | None
     column: Column | None
-    connector: Connector | None
+    connector: Connector
 
 
 # A rule's answer: the value, and whether it is exact (null counts as no); None where nothing can go wrong.

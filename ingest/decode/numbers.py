@@ -96,7 +96,7 @@ def _decimal_of_json(value: Expression, wanted: T.DecimalType, of: Wanted) -> Ru
         in_fours = F.length(value) % 4 == 0
         typed, exact = of_scale(F.when(in_fours, from_base64(value)), wanted.scale, wanted)
     else:
-        ambiguous = r"(?!(?:[0-9+eE]{4})+$)" if way is None and of.connector not in (None, "dynamodb") else ""
+        ambiguous = r"(?!(?:[0-9+eE]{4})+$)" if way is None and of.connector.has_coded_decimals else ""
         typed, exact = _decimal_of_text(value, wanted, ambiguous)
     assert exact is not None
     if not of.nested:

@@ -18,7 +18,6 @@ from ingest.decode.fields import (
     Ruled,
     Wanted,
 )
-from ingest.schema.change import DEFAULT_TIMESTAMP
 
 _ISO_DATE = r"^(?!0000)\d{4}-\d\d-\d\d(Z|[T ]00:00(:00(\.0+)?)?Z?)?$"
 # More than six digits of a second must be zeros: silver holds microseconds.
@@ -31,7 +30,7 @@ def date_or_timestamp(value: Expression, found: T.DataType, wanted: T.DataType, 
     A timestamp that is declared a date must be midnight; a date that is declared a timestamp is its midnight.
     """
     is_date = isinstance(wanted, T.DateType)
-    usual = "io.debezium.time.Date" if is_date else DEFAULT_TIMESTAMP[of.connector]
+    usual = "io.debezium.time.Date" if is_date else of.connector.timestamp
     meaning = of.meaning if of.meaning in TIMESTAMPS or of.meaning in DAYS else usual
 
     def since_1970(number: Expression) -> Expression:

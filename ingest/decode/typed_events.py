@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from ingest.config.connectors import MetadataColumn
 from ingest.config.tables import Table
 from ingest.decode.decoded import (
     CONTROL,
@@ -28,7 +29,7 @@ from ingest.decode.decoded import (
 from ingest.decode.fields import Field
 from ingest.decode.record_key import RecordKeys
 from ingest.schema import masking
-from ingest.schema.change import MetadataColumn, metadata_columns
+from ingest.schema.change import metadata_columns
 from ingest.schema.change import problem as problem_of
 from ingest.schema.connect import DECIMAL
 from ingest.schema.evolution import EventField, Reading, Version

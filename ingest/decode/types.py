@@ -17,10 +17,12 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from ingest.config.tables import Column, Connector
+from ingest.config.connectors import ConnectorName
+from ingest.config.tables import Column
 from ingest.decode.fields import BITS, DIGITS, LONG, NOT_NUMBERS, TIMES, Converted, Field, Ruled, Wanted, advice, shown
 from ingest.decode.numbers import as_bits, as_boolean, as_decimal, as_number, from_base64, of_scale
 from ingest.decode.times import date_or_timestamp, time_of_day
+from ingest.schema.connectors import CONNECTORS
 
 # PostgreSQL's dates reach from 4713 BC to 5874897 AD ("Date/Time Types"): a day beyond them is Debezium's infinity.
 _POSTGRESQL_DAYS = (-2_451_507, 2_145_031_948)
@@ -35,7 +37,7 @@ _INFINITE_TEXT = r"^([+-]29\d{7}-.*|-?infinity)$"
 
 
 def converted(
-    value: Expression, field: Field, column: Column | None, data_type: T.DataType, connector: Connector | None
+    value: Expression, field: Field, column: Column | None, data_type: T.DataType, connector: ConnectorName | None
 ) -> Converted:
     """A value of an event as the wanted type.
 
@@ -59,7 +61,7 @@ def converted(
         nested=field.nested,
         is_number=field.is_number,
         column=column,
-        connector=connector,
+        connector=CONNECTORS[connector],
     )
     typed, exact = _ruled(value, field.data_type, wanted)
     if exact is None:
