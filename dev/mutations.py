@@ -245,7 +245,7 @@ MUTATIONS = (
     Mutation(
         "a row of an incremental snapshot wins whenever it comes",
         "ingest/changes/late.py",
-        '.when((F.col("_unplaced") | F.col("_held_unplaced")) & ~after, "superseded")',
+        '.when((F.col("_unplaced") | F.col("_held_unplaced")) & ~_is_after(), "superseded")',
         "",
         (MENDED,),
     ),

@@ -78,15 +78,19 @@ def completed(
             before = F.broadcast(moves.select(F.col("_old_key").alias(key)).distinct())
             older.append(events(held.join(before, key, "left_semi")))
     if moves is not None and older:
-        renamed = (
-            reduce(DataFrame.unionByName, older)
-            .drop("_moved_at")
-            .join(F.broadcast(moves), F.col(f"`{key}`") == F.col("_old_key"))
-            .where(_is_before_move(table))
-            .withColumns({name: F.col(f"_new_{name}") for name in dict.fromkeys([*table.key, key])})
-        )
-        candidates.append(renamed.select(*columns))
+        candidates.append(_under_new_keys(reduce(DataFrame.unionByName, older), moves, table).select(*columns))
     return _newest_values(reduce(DataFrame.unionByName, candidates), table)
+
+
+def _under_new_keys(older: DataFrame, moves: DataFrame, table: Table) -> DataFrame:
+    """Changes of old keys and silver's rows of them, from before the key was changed, with the new key's columns."""
+    key = table.record_key
+    return (
+        older.drop("_moved_at")
+        .join(F.broadcast(moves), F.col(f"`{key}`") == F.col("_old_key"))
+        .where(_is_before_move(table))
+        .withColumns({name: F.col(f"_new_{name}") for name in dict.fromkeys([*table.key, key])})
+    )
 
 
 def key_changes(own: DataFrame, changes: DataFrame, gone: DataFrame | None, table: Table) -> DataFrame:
