@@ -455,8 +455,8 @@ MUTATIONS = (
     Mutation(
         "a tombstone lacks the values that an update lacks",
         "ingest/decode/json_events.py",
-        " & ~has(name) & ~tombstone",
-        " & ~has(name)",
+        " & ~row.has(name) & ~tombstone",
+        " & ~row.has(name)",
         (f"{LOST}::test_a_bare_tombstone_lacks_no_values_where_an_update_does",),
     ),
     Mutation(
