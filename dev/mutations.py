@@ -76,9 +76,9 @@ MUTATIONS = (
     ),
     Mutation(
         "commits of PostgreSQL not looked at",
-        "ingest/changes/position.py",
-        'F.when(is_read(), read).otherwise(F.concat(commit, F.lit("."), own))',
-        'F.when(is_read(), read).otherwise(F.concat(own, F.lit("."), own))',
+        "ingest/schema/connectors.py",
+        'F.when(F.col("__op") == "r", read).otherwise(F.concat(commit, F.lit("."), own))',
+        'F.when(F.col("__op") == "r", read).otherwise(F.concat(own, F.lit("."), own))',
         scene("the_commit_decides_between_interleaved_transactions"),
     ),
     Mutation(
@@ -245,7 +245,7 @@ MUTATIONS = (
     Mutation(
         "a row of an incremental snapshot wins whenever it comes",
         "ingest/changes/late.py",
-        '.when((F.col("_unplaced") | F.col("_held_unplaced")) & ~after, "superseded")',
+        '.when((F.col("_unplaced") | F.col("_held_unplaced")) & ~_is_after(), "superseded")',
         "",
         (MENDED,),
     ),
@@ -455,15 +455,15 @@ MUTATIONS = (
     Mutation(
         "a tombstone lacks the values that an update lacks",
         "ingest/decode/json_events.py",
-        " & ~has(name) & ~tombstone",
-        " & ~has(name)",
+        " & ~row.has(name) & ~tombstone",
+        " & ~row.has(name)",
         (f"{LOST}::test_a_bare_tombstone_lacks_no_values_where_an_update_does",),
     ),
     Mutation(
         "a bare tombstone of an unknown key loses its epoch",
         "ingest/changes/position.py",
         "F.when(~is_read() & ~is_unplaced(table) & commit_lsn",
-        "F.when(~is_read() & _commit_lsn",
+        "F.when(~is_read() & commit_lsn",
         (f"{LOST}::test_a_bare_tombstone_that_overtakes_its_row_deletes_it",),
     ),
     Mutation(

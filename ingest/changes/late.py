@@ -12,7 +12,6 @@ from ingest.changes.position import (
     FEW,
     Names,
     as_it_is,
-    commit_lsn,
     delivered_at,
     delivery_of,
     is_delete,
@@ -24,6 +23,7 @@ from ingest.changes.position import (
 )
 from ingest.config.tables import Table
 from ingest.schema.change import problem as problem_of
+from ingest.schema.connectors import commit_lsn
 
 
 def is_late(watermark: str, unplaced: str, table: Table) -> Expression:
@@ -78,56 +78,10 @@ def judge_late(
     `_held_carried` string:
         `__carried` of the row that silver holds.
     """
-    held_columns = [F.col("__position").alias("_held"), F.col("__op").alias("_held_op")]
-    carried = F.when(~is_delete(), F.col("__carried"))
-    held_columns += [carried.alias("_held_carried"), is_unplaced(table).alias("_held_unplaced")]
-    held_columns.append((F.col("__deleted") == "true").alias("_held_deleted"))
-    if is_placed_by_lsn(table):
-        held_columns += [F.col("__source_sequence").alias("_held_sequence"), F.col("__lsn").alias("_held_lsn")]
-    ties = may_tie(table)
-    if ties is not None:
-        held_columns.append(whole_row(table).alias("_held_row"))
-    key = f"`{table.record_key}`"
-    held = silver.select(F.col(key).alias("_held_key"), *held_columns)
-    same_key = F.col(key) == F.col("_held_key")
-    send = F.broadcast if number <= FEW else as_it_is
-    relevant = held.join(send(late.select(key)), same_key, "left_semi")
-    joined = late.join(send(relevant), same_key, "left").withColumn("_unplaced", is_unplaced(table))
-    position, offset = F.col("__position"), F.substring_index("__position", "/", -1)
-    log, held_log = log_of(), F.substring_index("_held", "/", 1)
-    after = delivered_at("__position") > delivered_at("_held")
-    # What a row without a position of its own comes after is known now.
-    raised = F.when(F.col("_unplaced") & after & (log < held_log), F.concat(held_log, F.lit("/"), offset))
-    overtaken = F.lit(False)
-    if is_placed_by_lsn(table):
-        of_held = Names("_held_sequence", "_held_lsn", "_held")
-        counts = ~is_read() & (log < held_log) & was_open(EVENT, of_held, F.col("_held_op") == "r")
-        from_held = F.concat(F.substring_index("_held", ".", 2), F.lit("."), F.substring_index(position, ".", -1))
-        raised = raised.when(counts, from_held)
-        # The other way round: the change of the transaction that was open is there, and the row comes late.
-        held_unknown = (F.col("_held_op") != "r") & commit_lsn("_held_sequence").isNull()
-        overtaken = F.coalesce(is_read() & ~after & held_unknown, F.lit(False))
-    joined = joined.withColumn("__position", F.coalesce(raised, position))
-    # A snapshot may read a row again at the same position: the later reading counts.
-    counts_again = is_read() & (position > F.col("_held"))
-    # A tombstone deletes what was delivered before it, unless it is deleted; what comes after one may be the row anew.
-    counts_again |= F.col("_unplaced") & after & ~F.col("_held_deleted")
-    counts_again |= F.col("_held_unplaced") & F.col("_held_deleted") & after & ~F.col("_unplaced")
-    if awaits_deletes:
-        counts_again |= after & ~F.col("_unplaced")
-    if ties is not None:
-        # Where a log does not tie, it is the same change again; elsewhere the later delivery of another row counts.
-        counts_again |= ties & after & ~whole_row(table).eqNullSafe(F.col("_held_row"))
-    unknowable = F.col("_held").isNull() & (position <= purged) & ~F.col("_unplaced")
-    outcome = (
-        F.when(precedes_truncate(truncated, table), "superseded")
-        .when(unknowable, "quarantined")
-        # The one that was delivered later counts, where one of them has no other place.
-        .when((F.col("_unplaced") | F.col("_held_unplaced")) & ~after, "superseded")
-        .when((log == held_log) & ~F.coalesce(counts_again, F.lit(False)), "duplicate")
-        .when(log < held_log, "superseded")
-        .when(overtaken, "superseded")
-    )
+    joined = _with_held(late, silver, table, number=number).withColumn("_unplaced", is_unplaced(table))
+    joined = joined.withColumn("__position", F.coalesce(_raised(table), F.col("__position")))
+    counts_again = _counts_again(table, awaits_deletes=awaits_deletes)
+    outcome = _outcome(table, counts_again, truncated=truncated, purged=purged)
     problem = F.when(
         outcome == "quarantined",
         problem_of("purged", "older than deletes that were purged: it may have been deleted since"),
@@ -136,3 +90,80 @@ def judge_late(
         "_held", "_held_op", "_held_sequence", "_held_lsn", "_held_key", "_held_row", "_held_unplaced", "_unplaced",
         "_held_deleted",
     )  # fmt: skip
+
+
+def _with_held(late: DataFrame, silver: DataFrame, table: Table, *, number: int) -> DataFrame:
+    """Late changes with what silver holds of their keys, in columns `_held...`; null where it knows no such key."""
+    held_columns = [F.col("__position").alias("_held"), F.col("__op").alias("_held_op")]
+    carried = F.when(~is_delete(), F.col("__carried"))
+    held_columns += [carried.alias("_held_carried"), is_unplaced(table).alias("_held_unplaced")]
+    held_columns.append((F.col("__deleted") == "true").alias("_held_deleted"))
+    if is_placed_by_lsn(table):
+        held_columns += [F.col("__source_sequence").alias("_held_sequence"), F.col("__lsn").alias("_held_lsn")]
+    if may_tie(table) is not None:
+        held_columns.append(whole_row(table).alias("_held_row"))
+    key = f"`{table.record_key}`"
+    held = silver.select(F.col(key).alias("_held_key"), *held_columns)
+    same_key = F.col(key) == F.col("_held_key")
+    send = F.broadcast if number <= FEW else as_it_is
+    relevant = held.join(send(late.select(key)), same_key, "left_semi")
+    return late.join(send(relevant), same_key, "left")
+
+
+def _is_after() -> Expression:
+    """Whether a change was delivered after the one that silver holds."""
+    return delivered_at("__position") > delivered_at("_held")
+
+
+def _raised(table: Table) -> Expression:
+    """The position of a change that counts against a held one with a greater place in the log; null of any other."""
+    position, offset = F.col("__position"), F.substring_index("__position", "/", -1)
+    log, held_log = log_of(), F.substring_index("_held", "/", 1)
+    # What a row without a position of its own comes after is known now.
+    raised = F.when(F.col("_unplaced") & _is_after() & (log < held_log), F.concat(held_log, F.lit("/"), offset))
+    if not is_placed_by_lsn(table):
+        return raised
+    of_held = Names("_held_sequence", "_held_lsn", "_held")
+    counts = ~is_read() & (log < held_log) & was_open(EVENT, of_held, F.col("_held_op") == "r")
+    from_held = F.concat(F.substring_index("_held", ".", 2), F.lit("."), F.substring_index(position, ".", -1))
+    return raised.when(counts, from_held)
+
+
+def _is_overtaken(table: Table) -> Expression:
+    """Whether the change of a transaction that was open is there, and the row that a snapshot read comes late."""
+    if not is_placed_by_lsn(table):
+        return F.lit(False)
+    held_unknown = (F.col("_held_op") != "r") & commit_lsn("_held_sequence").isNull()
+    return F.coalesce(is_read() & ~_is_after() & held_unknown, F.lit(False))
+
+
+def _counts_again(table: Table, *, awaits_deletes: bool) -> Expression:
+    """Whether a change at the place of the held one is another one, and counts. May be null, for no."""
+    after = _is_after()
+    # A snapshot may read a row again at the same position: the later reading counts.
+    counts_again = is_read() & (F.col("__position") > F.col("_held"))
+    # A tombstone deletes what was delivered before it, unless it is deleted; what comes after one may be the row anew.
+    counts_again |= F.col("_unplaced") & after & ~F.col("_held_deleted")
+    counts_again |= F.col("_held_unplaced") & F.col("_held_deleted") & after & ~F.col("_unplaced")
+    if awaits_deletes:
+        counts_again |= after & ~F.col("_unplaced")
+    ties = may_tie(table)
+    if ties is not None:
+        # Where a log does not tie, it is the same change again; elsewhere the later delivery of another row counts.
+        counts_again |= ties & after & ~whole_row(table).eqNullSafe(F.col("_held_row"))
+    return counts_again
+
+
+def _outcome(table: Table, counts_again: Expression, *, truncated: str, purged: str) -> Expression:
+    """`_outcome`, of changes with their raised positions."""
+    position, log, held_log = F.col("__position"), log_of(), F.substring_index("_held", "/", 1)
+    unknowable = F.col("_held").isNull() & (position <= purged) & ~F.col("_unplaced")
+    return (
+        F.when(precedes_truncate(truncated, table), "superseded")
+        .when(unknowable, "quarantined")
+        # The one that was delivered later counts, where one of them has no other place.
+        .when((F.col("_unplaced") | F.col("_held_unplaced")) & ~_is_after(), "superseded")
+        .when((log == held_log) & ~F.coalesce(counts_again, F.lit(False)), "duplicate")
+        .when(log < held_log, "superseded")
+        .when(_is_overtaken(table), "superseded")
+    )

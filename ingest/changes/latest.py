@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from ingest.changes.position import is_delete, is_read, is_unplaced, log_of
 from ingest.config.tables import Table
 from ingest.schema.change import ORIGIN
+from ingest.schema.connectors import order_of
 
 
 def ranked(changes: DataFrame, table: Table) -> DataFrame:
@@ -72,10 +73,5 @@ def whole_row(table: Table) -> Expression:
 
 
 def may_tie(table: Table) -> Expression | None:
-    """Whether different changes of a row may share a place in the log, of which the later delivered counts; or None.
-
-    Declared columns may, and changes of one event of the binlog whose row within it is not known.
-    """
-    if table.options.order_by:
-        return F.lit(True)
-    return F.col("__source_row").isNull() if table.options.connector in ("mariadb", "mysql") else None
+    """Whether different changes of a row may share a place in the log, of which the later delivered counts; or None."""
+    return order_of(table).ties()

@@ -9,64 +9,27 @@ the order in which the source made the changes and has no ties.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from ingest.config.tables import Table
-from ingest.schema.change import metadata_columns
+from ingest.schema.connectors import LONG_DIGITS, commit_lsn, connector_of, order_of, padded
 
 # Text before the log position: the epoch and a point.
 _EPOCH_LENGTH = 5
 # Rows that are sent to every task rather than shuffled.
 FEW = 100_000
-# Hexadecimal digits of a bigint.
-_LONG = 16
 
 
 def log_position(table: Table) -> Expression:
     """Where in the source's log a change stands, as a text that sorts as the log does; null where an event has none.
 
-    - order_by: the declared columns, of the table or of Debezium's metadata;
-    - postgresql: LSN of the last commit before the change, LSN of the change. Debezium gives both in
-      `source.sequence`; where it does not, the change's own LSN stands for the commit's. A row read by a snapshot
-      holds all that was committed before its LSN;
-    - mariadb, mysql: number of the binlog file, position, and the row within that event where it is known;
-    - sqlserver: commit LSN, change LSN, event serial number (Debezium's documented order of its events);
-    - dynamodb: sequence number, up to 40 digits.
-
-    Rows of an incremental snapshot have none, and neither have deletes that are bare tombstones.
+    By the table's connector, or its `order_by` (`ingest.schema.connectors`). Rows of an incremental snapshot have none,
+    and neither have deletes that are bare tombstones.
     """
-    options = table.options
-    if options.order_by:
-        types = {column.name: column.data_type for column in table.columns}
-        types |= {column.name: column.data_type for column in metadata_columns(table)}
-        first, *others = (_sortable(name, types[name]) for name in options.order_by)
-        return reduce(lambda left, right: F.concat(left, F.lit("."), right), others, first)
-    if options.connector == "postgresql":
-        own = hexadecimal("__lsn", _LONG)
-        commit = F.coalesce(F.lower(F.hex(commit_lsn().cast("binary"))), own)
-        read = F.concat(own, F.lit("." + "0" * 16))
-        place = F.when(is_read(), read).otherwise(F.concat(commit, F.lit("."), own))
-        return F.when(F.col("__lsn").isNotNull(), place)
-    if options.connector in ("mariadb", "mysql"):
-        within = F.lower(F.concat(padded("__source_pos", _LONG), F.lit("."), padded("__source_row", 8)))
-        place = F.concat(_sortable("__source_file", T.StringType()), F.lit("."), within)
-        return F.when(F.col("__source_pos").isNotNull() & F.col("__source_file").isNotNull(), place)
-    if options.connector == "dynamodb":
-        return _sortable("__sequence_number", T.StringType())
-    none = "00000000:00000000:0000"
-    place = F.concat(
-        F.col("__source_commit_lsn"),
-        F.lit("."),
-        F.coalesce("__source_change_lsn", F.lit(none)),
-        F.lit("."),
-        hexadecimal("__source_event_serial_no", 8),
-    )
-    return F.when(F.col("__source_commit_lsn").isNotNull(), place)
+    return order_of(table).position()
 
 
 def with_position(changes: DataFrame, table: Table) -> DataFrame:
@@ -78,7 +41,7 @@ def with_position(changes: DataFrame, table: Table) -> DataFrame:
     delivered before it.
     """
     epoch = f"{table.options.epoch:04x}."
-    offset = F.concat_ws("-", padded("_partition", 4), padded("_start_offset", 12), padded("_order", _LONG))
+    offset = F.concat_ws("-", padded("_partition", 4), padded("_start_offset", 12), padded("_order", LONG_DIGITS))
     log = F.coalesce(log_position(table), F.lit(""))
     position = F.concat(F.lit(epoch), log, F.lit("/"), F.lower(offset))
     added = {"__position": position, "__carried": F.lit(None).cast("string")}
@@ -154,16 +117,6 @@ def as_it_is(frame: DataFrame) -> DataFrame:
     return frame
 
 
-def hexadecimal(name: str, width: int) -> Expression:
-    return F.lower(padded(name, width))
-
-
-def padded(name: str, width: int) -> Expression:
-    # A bigint is eight bytes, whatever its value: no padding.
-    digits = F.hex(F.coalesce(F.col(name).cast("bigint"), F.lit(0)).cast("binary"))
-    return digits if width == _LONG else F.substring(digits, _LONG + 1 - width, width)
-
-
 def delivery_of(position: Expression) -> Expression:
     """The offset in a position's place of delivery: first of the file, then within it."""
     return F.substring(F.substring_index(position, "/", -1), 6, 29)
@@ -199,12 +152,9 @@ def is_unplaced(table: Table) -> Expression:
     return log_position(table).isNull()
 
 
-def has_lsn(table: Table) -> bool:
-    return table.options.connector == "postgresql"
-
-
 def is_placed_by_lsn(table: Table) -> bool:
-    return has_lsn(table) and not table.options.order_by
+    """Whether a change's place is the LSN of a commit, which events of an open transaction do not know."""
+    return connector_of(table).is_placed_by_lsn
 
 
 @dataclass(frozen=True)
@@ -234,28 +184,3 @@ def was_open(change: Names, held: Names, held_is_read: Expression) -> Expression
 def delivered_at(position: str) -> Expression:
     """When a position was delivered, as a text that sorts so: a new epoch counts its offsets anew."""
     return F.concat(epoch_of(position), F.substring_index(position, "/", -1))
-
-
-def commit_lsn(sequence: str = "__source_sequence") -> Expression:
-    """PostgreSQL's LSN of the last commit before a change: the first item of Debezium's `source.sequence`, or null."""
-    return F.regexp_extract(F.coalesce(F.col(sequence), F.lit("")), r'^\["?(\d+)"?,', 1).cast("bigint")
-
-
-def _sortable(name: str, data_type: T.DataType) -> Expression:
-    """A number or time as 16 hexadecimal digits that sort as it does, a text of Debezium's metadata as its digits do.
-
-    Null of null.
-    """
-    column = F.col(f"`{name}`")
-    if name == "__source_file":
-        # The digits at the end of the file's name.
-        digits = F.expr("substring(__source_file, length(rtrim('0123456789', __source_file)) + 1)")
-        return F.lpad(digits, 10, "0")
-    if isinstance(data_type, T.StringType):
-        return F.lpad(column, 40, "0")
-    if isinstance(data_type, T.TimestampType):
-        column = F.unix_micros(column)
-    elif isinstance(data_type, T.DateType):
-        column = F.unix_date(column)
-    # The sign bit turned round, so that negative numbers sort first.
-    return F.lower(F.hex(column.cast("bigint").bitwiseXOR(F.lit(-(2**63))).cast("binary")))

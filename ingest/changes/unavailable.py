@@ -15,7 +15,6 @@ from ingest.changes.position import (
     Names,
     as_it_is,
     epoch_of,
-    has_lsn,
     is_delete,
     is_read,
     log_of,
@@ -24,6 +23,7 @@ from ingest.changes.position import (
 from ingest.config.tables import Table
 from ingest.schema.change import OPTIONAL, UNAVAILABLE_SEPARATOR, silver_columns
 from ingest.schema.change import problem as problem_of
+from ingest.schema.connectors import connector_of
 
 
 def completed(
@@ -78,15 +78,19 @@ def completed(
             before = F.broadcast(moves.select(F.col("_old_key").alias(key)).distinct())
             older.append(events(held.join(before, key, "left_semi")))
     if moves is not None and older:
-        renamed = (
-            reduce(DataFrame.unionByName, older)
-            .drop("_moved_at")
-            .join(F.broadcast(moves), F.col(f"`{key}`") == F.col("_old_key"))
-            .where(_is_before_move(table))
-            .withColumns({name: F.col(f"_new_{name}") for name in dict.fromkeys([*table.key, key])})
-        )
-        candidates.append(renamed.select(*columns))
+        candidates.append(_under_new_keys(reduce(DataFrame.unionByName, older), moves, table).select(*columns))
     return _newest_values(reduce(DataFrame.unionByName, candidates), table)
+
+
+def _under_new_keys(older: DataFrame, moves: DataFrame, table: Table) -> DataFrame:
+    """Changes of old keys and silver's rows of them, from before the key was changed, with the new key's columns."""
+    key = table.record_key
+    return (
+        older.drop("_moved_at")
+        .join(F.broadcast(moves), F.col(f"`{key}`") == F.col("_old_key"))
+        .where(_is_before_move(table))
+        .withColumns({name: F.col(f"_new_{name}") for name in dict.fromkeys([*table.key, key])})
+    )
 
 
 def key_changes(own: DataFrame, changes: DataFrame, gone: DataFrame | None, table: Table) -> DataFrame:
@@ -105,7 +109,7 @@ def key_changes(own: DataFrame, changes: DataFrame, gone: DataFrame | None, tabl
     `_gone_sequence`; `_new_<column>` of each key column and of the record key; `_moved_at`, the position of the create.
     """
     # An LSN, and not a place in the log: the place of one of the two may have been raised.
-    event = F.concat(epoch_of("__position"), F.col("__lsn").cast("string")) if has_lsn(table) else log_of()
+    event = F.concat(epoch_of("__position"), F.col("__lsn").cast("string")) if connector_of(table).has_lsn else log_of()
     created = own.where("__op = 'c' and _unavailable is not null").select(
         *(F.col(f"`{name}`").alias(f"_new_{name}") for name in dict.fromkeys([*table.key, table.record_key])),
         F.col("__position").alias("_moved_at"),
@@ -116,7 +120,7 @@ def key_changes(own: DataFrame, changes: DataFrame, gone: DataFrame | None, tabl
         F.col("__position").alias("_gone_at"),
         event.alias("_event"),
     ]
-    if has_lsn(table):
+    if connector_of(table).has_lsn:
         old += [F.col("__source_sequence").alias("_gone_sequence"), F.col("__lsn").alias("_gone_lsn")]
     deleted = changes.where("__op = 'd'").select(*old)
     if gone is not None:
@@ -127,7 +131,7 @@ def key_changes(own: DataFrame, changes: DataFrame, gone: DataFrame | None, tabl
 def _is_before_move(table: Table) -> Expression:
     """Of a change, or a row of silver, joined with `key_changes`: whether the delete of its key comes after it."""
     is_before = F.col("__position") < F.col("_gone_at")
-    if has_lsn(table):
+    if connector_of(table).has_lsn:
         is_before |= was_open(Names("_gone_sequence", "_gone_lsn", "_gone_at"), EVENT, is_read())
     return is_before & (F.col("__op") != "d")
 
@@ -252,7 +256,7 @@ def removed_values(gone: DataFrame, table: Table) -> DataFrame:
 
 
 def _carryable(table: Table) -> dict[str, T.DataType]:
-    """The columns of which an event of PostgreSQL may lack the value, with their types."""
+    """The columns of which a log may lack the value, with their types."""
     large = T.StringType | T.BinaryType | T.ArrayType
     return {
         column.name: column.data_type
@@ -263,4 +267,4 @@ def _carryable(table: Table) -> dict[str, T.DataType]:
 
 def may_be_moved(table: Table) -> bool:
     """Whether an event of a changed key may lack values of its row."""
-    return table.options.connector == "postgresql" and bool(table.key) and bool(_carryable(table))
+    return connector_of(table).placeholder is not None and bool(table.key) and bool(_carryable(table))

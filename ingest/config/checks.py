@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from pyspark.sql import types as T
 
 from ingest.config.connections import EventConnection, KafkaConnection
+from ingest.config.connectors import ordering_columns
 from ingest.config.project import Project
-from ingest.config.tables import Column, ColumnOptions, Connector, IngestOptions, Table
+from ingest.config.tables import Column, ColumnOptions, IngestOptions, Table
 from ingest.errors import DeclarationError
 
 # What steps of ingest name columns of their own, beside those of the source.
@@ -98,7 +98,7 @@ def require_chosen(names: list[str], excluded: tuple[str, ...], options: IngestO
         ("order_by", options.order_by),
     ):
         for column in chosen:
-            if key == "order_by" and column in ordering_metadata(options.connector):
+            if key == "order_by" and column in ordering_columns(options.connector):
                 continue
             if column in excluded:
                 raise DeclarationError(
@@ -111,7 +111,7 @@ def require_chosen(names: list[str], excluded: tuple[str, ...], options: IngestO
                     f"{key} names '{column}'",
                     where=f"{where}: config.meta.ingest.{key}",
                     expected=f"declared columns: {', '.join(names)}"
-                    + (f"; or {', '.join(ordering_metadata(options.connector))}" if key == "order_by" else ""),
+                    + (f"; or {', '.join(ordering_columns(options.connector))}" if key == "order_by" else ""),
                 )
 
 
@@ -125,20 +125,8 @@ def require_sortable(columns: tuple[Column, ...], options: IngestOptions, *, whe
                 f"order_by names '{name}', a {found.simpleString()}",
                 where=f"{where}: config.meta.ingest.order_by",
                 expected="columns of type int, bigint, date or timestamp, or of Debezium's metadata: "
-                + ", ".join(ordering_metadata(options.connector)),
+                + ", ".join(ordering_columns(options.connector)),
             )
-
-
-def ordering_metadata(connector: Connector | None) -> tuple[str, ...]:
-    """The metadata columns that `order_by` may name: the source's clock, and the places in the log of its database."""
-    of_log: Mapping[Connector, tuple[str, ...]] = {
-        "postgresql": ("__lsn",),
-        "mariadb": ("__source_file", "__source_pos", "__source_row"),
-        "mysql": ("__source_file", "__source_pos", "__source_row"),
-        "sqlserver": ("__source_commit_lsn", "__source_change_lsn", "__source_event_serial_no"),
-        "dynamodb": ("__sequence_number",),
-    }
-    return ("__source_ts_ms", *(of_log[connector] if connector else ()))
 
 
 def require_hashable(

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pyspark.sql import types as T
 
 from ingest.config.connections import EventConnection, JdbcConnection
+from ingest.config.connectors import TRANSACTIONAL, ConnectorName
 
-Connector = Literal["postgresql", "mariadb", "mysql", "sqlserver", "dynamodb"]
 SemanticType = Literal[
     "io.debezium.time.Date",
     "io.debezium.time.Timestamp",
@@ -71,7 +71,7 @@ class IngestOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     connection: str
-    connector: Connector | None = None
+    connector: ConnectorName | None = None
     topic: str = Field(min_length=1)
     topic_pattern: str | None = Field(default=None, min_length=1)
     format: Literal["auto", "json", "avro"] = "auto"
@@ -122,7 +122,7 @@ class IngestOptions(BaseModel):
             raise ValueError("tombstones is 'delete' and key is []: a tombstone deletes the row of its key")
         if self.tombstones == "delete" and self.consistent == "transaction":
             raise ValueError("tombstones is 'delete' and consistent is 'transaction': a tombstone has no transaction")
-        if self.consistent == "transaction" and self.connector in (None, "dynamodb"):
+        if self.consistent == "transaction" and self.connector not in TRANSACTIONAL:
             raise ValueError(f"consistent is 'transaction' and connector is {self.connector}: it has no transactions")
         if self.transaction_topic is not None and self.consistent == "table":
             raise ValueError("transaction_topic is read only where consistent is 'transaction'")

@@ -6,9 +6,9 @@ data type mappings of each connector; the captures in ../shared/data/debezium-ca
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
+from dataclasses import field as dataclass_field
 from functools import reduce
 from json import dumps, loads
 
@@ -24,14 +24,13 @@ from ingest.decode.types import converted
 from ingest.schema import masking
 from ingest.schema.change import (
     OPTIONAL,
-    POSITION_COLUMNS,
     READ,
     UNAVAILABLE_SEPARATOR,
-    UNAVAILABLE_VALUE,
     is_record,
     metadata_columns,
 )
 from ingest.schema.change import problem as problem_of
+from ingest.schema.connectors import UNAVAILABLE_VALUE, connector_of, order_of
 from ingest.schema.evolution import Reading, Version
 
 # How a typed event is kept as text: exact to the microsecond.
@@ -75,72 +74,72 @@ def is_control_schema(names: Set[str], table: Table) -> bool:
     return any(is_of_control(names, fields) for fields in control_of(table))
 
 
-def decoded_changes(
-    events: DataFrame,
-    table: Table,
-    fields: Mapping[str, Field],
-    *,
-    keys: RecordKeys | None,
-    raw: Expression,
-    ignored: Expression,
-    tombstone: Expression,
-    problem: Expression,
-    says_deletes: Expression,
-    is_envelope: bool,
-    absent: Mapping[str, Expression],
-    form: str | None = None,
-    placeholders: bool = True,
-    optional: Set[str] = frozenset(),
-    unreadable: Expression,
-    further: Mapping[str, Field],
-) -> DataFrame:
-    """The decoded changes: every field cast to its type, with the first thing that is wrong as `_problem`.
+@dataclass(frozen=True)
+class Outline:
+    """Events whose fields are found and not typed yet: what each of them has, and what is known of it as a whole.
 
-    `tombstone`: whether the record has no value, and so may be a delete (`tombstones`), of a key that is lost where it
-    has none; in a file of values alone it says nothing. `unreadable` and the `further` fields are looked at only for a
-    table with column policies (`ingest.schema.masking`): where nothing of an event can be told apart, and what else of
-    it is worth keeping in the quarantine.
+    Attributes
+    ----------
+    fields:
+        The value of each declared column, each metadata column and `__deleted`, as it stands in the event.
+    raw:
+        The event as bytes, as it was read.
+    ignored:
+        Whether it means no change.
+    tombstone:
+        Whether the record has no value, and so may be a delete (`tombstones`), of a key that is lost where it has none;
+        in a file of values alone it says nothing.
+    problem:
+        What keeps it from being decoded, or null.
+    says_deletes:
+        Whether its form says of a row whether it is deleted.
+    absent:
+        Whether an event says nothing of a column, for those columns of which some may not.
+    keys:
+        How the records' keys are read.
+    form:
+        `_form` of an event that is kept.
+    placeholders:
+        Some event may hold a placeholder.
+    optional:
+        Columns whose value is null where no earlier change brought one.
+    unreadable, further:
+        Where nothing of an event can be told apart, and what else of it is worth keeping in the quarantine. Looked at
+        only for a table with column policies (`ingest.schema.masking`).
     """
-    may_delete = (F.col("_key").isNotNull() | is_record()) & F.lit(bool(table.key))
-    is_tombstone = F.coalesce(tombstone, F.lit(False)) & F.coalesce(may_delete, F.lit(False))
-    if table.options.tombstones == "delete":
-        op_of = F.when(is_tombstone, "d").otherwise(fields["__op"].value.cast("string"))
-        fields = {**fields, "__op": Field(op_of, T.StringType())}
-        ignored = ignored & ~is_tombstone
-    is_delete = (fields["__op"].value == "d") | (fields["__deleted"].value.cast("string") == "true")
-    keys = keys or RecordKeys()
-    untyped = events.select(
-        *READ,
-        raw.alias("_raw"),
-        problem.alias("_malformed"),
-        ignored.alias("_empty"),
-        is_tombstone.alias("_tombstone"),
-        F.coalesce(says_deletes, F.lit(False)).alias("_says_deletes"),
-        F.when(is_delete | is_tombstone, keys.text()).alias(KEY_TEXT),
-        _key_is_unlike(events, is_delete | is_tombstone, keys).alias("_key_unlike"),
-        _unavailable(fields, table, absent, placeholders, optional).alias("_unavailable"),
-        *(field.value.alias(name) for name, field in fields.items()),
-        *(field.is_number.alias(f"_number_{name}") for name, field in fields.items() if field.is_number is not None),
-        *(_looked_at_for_masks(unreadable, further, absent) if table.is_masked else ()),
-    )
-    if table.is_masked:
-        untyped = masking.with_salt(untyped, table)
+
+    fields: Mapping[str, Field]
+    raw: Expression
+    ignored: Expression
+    tombstone: Expression
+    problem: Expression
+    says_deletes: Expression
+    is_envelope: bool
+    absent: Mapping[str, Expression]
+    unreadable: Expression
+    further: Mapping[str, Field]
+    keys: RecordKeys = dataclass_field(default_factory=RecordKeys)
+    form: str | None = None
+    placeholders: bool = True
+    optional: Set[str] = frozenset()
+
+
+def decoded_changes(events: DataFrame, table: Table, outline: Outline) -> DataFrame:
+    """The decoded changes: every field cast to its type, with the first thing that is wrong as `_problem`."""
+    outline = _with_tombstones(outline, table)
+    untyped = _untyped(events, table, outline)
+    fields = outline.fields
     unavailable = {
         name: F.col("_unavailable").isNotNull() & F.array_contains(F.split("_unavailable", UNAVAILABLE_SEPARATOR), name)
-        for name in _may_be_unavailable(fields, table, absent)
+        for name in _may_be_unavailable(fields, table, outline.absent)
     }
-    values, checks = _typed(fields, table, keys.fields(table), unavailable)
-    found = _first_problem(table, values, checks, is_envelope=is_envelope)
-    kept, kept_form = F.col("_raw"), form
+    values, checks = _typed(fields, table, outline.keys.fields(table), unavailable)
+    found = _first_problem(table, values, checks, is_envelope=outline.is_envelope)
+    kept, kept_form = F.col("_raw"), outline.form
     if table.is_masked:
         hashes = {name: _kept_hash(name, values[name], unavailable.get(name)) for name in table.hashed}
-        masked, kept_form = _masked(fields, further, hashes, form)
-        is_unreadable = F.col("_unreadable") | F.col("_tombstone")
-        told_of = F.coalesce(masking.not_kept(F.col("_raw"), table), F.lit("not kept: the key of a tombstone"))
-        kept = F.when(is_unreadable, told_of).otherwise(masked).cast("binary")
-        found = F.concat(found, F.coalesce(F.when(is_unreadable, F.concat(F.lit("; "), told_of)), F.lit("")))
-        # Only of what is kept: it takes as long as the rest of the event does.
-        kept = F.when(found.isNotNull() | F.col("_unavailable").isNotNull(), kept)
+        masked, kept_form = _masked(fields, outline.further, hashes, outline.form)
+        kept, found = _kept_masked(masked, found, table)
     # The problem is a column of its own before anything asks for it: it has an expression of every column in it.
     typed = untyped.select(
         *(values[column.name].alias(column.name) for column in table.columns),
@@ -161,6 +160,48 @@ def decoded_changes(
         "_record_key": F.lit(None).cast("binary") if table.is_masked else F.col("_key"),
     }
     return typed.withColumns({name: F.when(is_kept, value) for name, value in of_kept.items()}).drop("_key")
+
+
+def _with_tombstones(outline: Outline, table: Table) -> Outline:
+    """Tombstones that may be deletes, and are where the declaration says so."""
+    may_delete = (F.col("_key").isNotNull() | is_record()) & F.lit(bool(table.key))
+    is_tombstone = F.coalesce(outline.tombstone, F.lit(False)) & F.coalesce(may_delete, F.lit(False))
+    if table.options.tombstones != "delete":
+        return replace(outline, tombstone=is_tombstone)
+    op_of = F.when(is_tombstone, "d").otherwise(outline.fields["__op"].value.cast("string"))
+    fields = {**outline.fields, "__op": Field(op_of, T.StringType())}
+    return replace(outline, tombstone=is_tombstone, fields=fields, ignored=outline.ignored & ~is_tombstone)
+
+
+def _untyped(events: DataFrame, table: Table, outline: Outline) -> DataFrame:
+    """The events' fields as columns, as they are written, beside what is known of each event."""
+    fields, is_tombstone = outline.fields, outline.tombstone
+    is_delete = (fields["__op"].value == "d") | (fields["__deleted"].value.cast("string") == "true")
+    untyped = events.select(
+        *READ,
+        outline.raw.alias("_raw"),
+        outline.problem.alias("_malformed"),
+        outline.ignored.alias("_empty"),
+        is_tombstone.alias("_tombstone"),
+        F.coalesce(outline.says_deletes, F.lit(False)).alias("_says_deletes"),
+        F.when(is_delete | is_tombstone, outline.keys.text()).alias(KEY_TEXT),
+        _key_is_unlike(events, is_delete | is_tombstone, outline.keys).alias("_key_unlike"),
+        _unavailable(outline, table).alias("_unavailable"),
+        *(field.value.alias(name) for name, field in fields.items()),
+        *(field.is_number.alias(f"_number_{name}") for name, field in fields.items() if field.is_number is not None),
+        *(_looked_at_for_masks(outline) if table.is_masked else ()),
+    )
+    return masking.with_salt(untyped, table) if table.is_masked else untyped
+
+
+def _kept_masked(masked: Expression, found: Expression, table: Table) -> tuple[Expression, Expression]:
+    """`_raw` and `_problem` of a table with column policies: of what cannot be told apart only its hash is kept."""
+    is_unreadable = F.col("_unreadable") | F.col("_tombstone")
+    told_of = F.coalesce(masking.not_kept(F.col("_raw"), table), F.lit("not kept: the key of a tombstone"))
+    kept = F.when(is_unreadable, told_of).otherwise(masked).cast("binary")
+    found = F.concat(found, F.coalesce(F.when(is_unreadable, F.concat(F.lit("; "), told_of)), F.lit("")))
+    # Only of what is kept: it takes as long as the rest of the event does.
+    return F.when(found.isNotNull() | F.col("_unavailable").isNotNull(), kept), found
 
 
 def _op() -> Expression:
@@ -185,8 +226,8 @@ def _typed(
     wanted: dict[str, T.DataType] = {column.name: column.source_type for column in table.columns}
     wanted |= {column.name: column.data_type for column in metadata_columns(table)}
     wanted["__deleted"] = T.StringType()
-    # PostgreSQL fills the columns of a deleted row with values that were never there (replica identity default).
-    hidden = _is_deleted() & F.lit(table.options.connector == "postgresql")
+    # The other columns of a deleted row are filled with values that were never there.
+    hidden = _is_deleted() & F.lit(connector_of(table).delete_holds == "key")
     values: dict[str, Expression] = {}
     checks: dict[str, Expression] = {}
     for name, data_type in wanted.items():
@@ -282,15 +323,13 @@ def _tombstone_problem() -> Expression:
     )
 
 
-def _looked_at_for_masks(
-    unreadable: Expression, further: Mapping[str, Field], absent: Mapping[str, Expression]
-) -> list[Expression]:
-    named = [F.when(condition, F.lit(name)) for name, condition in absent.items()]
+def _looked_at_for_masks(outline: Outline) -> list[Expression]:
+    named = [F.when(condition, F.lit(name)) for name, condition in outline.absent.items()]
     lacks = F.array_compact(F.array(*named)) if named else F.array().cast("array<string>")
     return [
-        F.coalesce(unreadable, F.lit(False)).alias("_unreadable"),
+        F.coalesce(outline.unreadable, F.lit(False)).alias("_unreadable"),
         lacks.alias("_absent"),
-        *(field.value.alias(f"_further_{name}") for name, field in further.items()),
+        *(field.value.alias(f"_further_{name}") for name, field in outline.further.items()),
     ]
 
 
@@ -334,22 +373,15 @@ def _quoted(name: str) -> str:
 
 def _may_be_unavailable(fields: Mapping[str, Field], table: Table, absent: Mapping[str, Expression]) -> Iterator[str]:
     """The declared columns, but for the key's, whose value an event of the table may lack."""
+    placeholder = connector_of(table).placeholder
+    ignored = table.options.null_updates == "ignore"
     for column in table.columns:
-        placeholder = table.options.connector == "postgresql" and isinstance(
-            fields[column.name].data_type, T.StringType | T.BinaryType | T.ArrayType | T.MapType
-        )
-        ignored = table.options.null_updates == "ignore"
-        if column.name not in table.key and (placeholder or ignored or column.name in absent):
+        is_replaced = placeholder is not None and placeholder.may_replace(fields[column.name].data_type)
+        if column.name not in table.key and (is_replaced or ignored or column.name in absent):
             yield column.name
 
 
-def _unavailable(
-    fields: Mapping[str, Field],
-    table: Table,
-    absent: Mapping[str, Expression],
-    placeholders: bool,
-    optional: Set[str],
-) -> Expression:
+def _unavailable(outline: Outline, table: Table) -> Expression:
     """The names of the columns that an event says nothing of, or null.
 
     Such are the values that PostgreSQL's log lacks, which Debezium fills with a placeholder (TOAST, replica identity
@@ -357,39 +389,23 @@ def _unavailable(
     nulls of an update where the declaration ignores them. A column that the event's table did not have, or that nobody
     declared, is named once more, behind `OPTIONAL`.
     """
+    fields, absent = outline.fields, outline.absent
     op = fields["__op"].value
+    placeholder = connector_of(table).placeholder if outline.placeholders else None
     named = []
     for name in _may_be_unavailable(fields, table, absent):
         field = fields[name]
         lacks = absent.get(name, F.lit(False))
         if table.options.null_updates == "ignore":
             lacks = lacks | (field.value.isNull() & F.coalesce(op == "u", F.lit(True)))
-        if placeholders and table.options.connector == "postgresql":
-            lacks = lacks | _is_placeholder(field)
+        if placeholder is not None:
+            lacks = lacks | placeholder.replaces(field.value, field.data_type)
         named.append(F.when(lacks, F.lit(name)))
-        if name in optional and name in absent:
+        if name in outline.optional and name in absent:
             named.append(F.when(absent[name], F.lit(OPTIONAL + name)))
     if not named:
         return F.lit(None).cast("string")
     return F.nullif(F.concat_ws(UNAVAILABLE_SEPARATOR, *named), F.lit(""))
-
-
-def _is_placeholder(field: Field) -> Expression:
-    encoded = base64.b64encode(UNAVAILABLE_VALUE.encode()).decode()
-    number_items = [int(byte) for byte in UNAVAILABLE_VALUE.encode()]
-    if isinstance(field.data_type, T.StringType):
-        texts = [UNAVAILABLE_VALUE, encoded, dumps([UNAVAILABLE_VALUE]), dumps(number_items, separators=(",", ":"))]
-        return F.coalesce(field.value.isin(*texts), F.lit(False))
-    if isinstance(field.data_type, T.BinaryType):
-        return F.coalesce(field.value == F.lit(UNAVAILABLE_VALUE).cast("binary"), F.lit(False))
-    if isinstance(field.data_type, T.ArrayType):
-        items = field.data_type.elementType
-        if isinstance(items, T.StringType):
-            return F.coalesce(field.value == F.array(F.lit(UNAVAILABLE_VALUE)), F.lit(False))
-        if isinstance(items, T.IntegerType | T.LongType):
-            whole = F.array(*(F.lit(item).cast(items) for item in number_items))
-            return F.coalesce(field.value == whole, F.lit(False))
-    return F.lit(False)
 
 
 def _op_problem() -> Expression:
@@ -422,21 +438,10 @@ def _key_problems(table: Table, values: Mapping[str, Expression]) -> list[Expres
 
 def _position_problem(table: Table, *, is_envelope: bool) -> Expression:
     """A streamed change without its log position cannot be ordered; rows read by a snapshot may have none."""
-    if table.options.order_by:
-        names = list(table.options.order_by)
-        told = f"no order: order_by names {', '.join(names)}, and one of them is null"
-        streamed = F.lit(True)
-    else:
-        assert table.options.connector is not None
-        columns = [column for column in POSITION_COLUMNS[table.options.connector] if column.required]
-        names = [column.name for column in columns]
-        fields = ", ".join(".".join(column.envelope) for column in columns)
-        told = f"no log position: the connector's add.fields must hold {fields}"
-        if is_envelope:
-            told = f"no log position: the envelope lacks {fields}"
-        streamed = ~F.coalesce(F.col("__op"), F.lit("u")).isin("r", "m")
-    absent = reduce(lambda left, right: left | right, [F.col(f"`{name}`").isNull() for name in names])
-    return F.when(absent & streamed, problem_of("missing_position", told))
+    order = order_of(table)
+    streamed = F.lit(True) if order.orders_reads else ~F.coalesce(F.col("__op"), F.lit("u")).isin("r", "m")
+    absent = reduce(lambda left, right: left | right, [F.col(f"`{name}`").isNull() for name in order.columns])
+    return F.when(absent & streamed, problem_of("missing_position", order.missing(is_envelope=is_envelope)))
 
 
 def _transaction_problem() -> Expression:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from ingest.config.tables import Column, Connector
+from ingest.config.tables import Column
+from ingest.schema.connectors import Connector
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,13 @@ class Wanted:
     nested: bool
     is_number: Expression | None
     column: Column | None
-    connector: Connector | None
+    connector: Connector
 
 
 # A rule's answer: the value, and whether it is exact (null counts as no); None where nothing can go wrong.
 Ruled = tuple[Expression, Expression | None]
+# A rule: from a value, the type that it is written with, and what it is to become.
+Rule = Callable[[Expression, T.DataType, Wanted], Ruled]
 BITS = "io.debezium.data.Bits"
 DAYS = ("io.debezium.time.Date", "org.apache.kafka.connect.data.Date")
 # Units of a second.
@@ -76,6 +79,11 @@ FIRST_SECOND, LAST_SECOND = FIRST_DAY * 86_400, (LAST_DAY + 1) * 86_400 - 1
 LONG = 2**63
 NOT_NUMBERS = ("NaN", "Infinity", "-Infinity")
 DIGITS = r"^-?\d+$"
+
+
+def impossible(wanted: T.DataType) -> Ruled:
+    """The answer where no value of a type can become one of the wanted type."""
+    return F.lit(None).cast(wanted), F.lit(False)
 
 
 def shown(value: Expression, found: T.DataType) -> Expression:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from json import JSONDecoder, loads
@@ -18,6 +18,7 @@ from ingest.decode.decoded import (
     MISREAD,
     ROW_OPS,
     UNLIKE,
+    Outline,
     Part,
     decoded_changes,
     envelope_problem,
@@ -277,25 +278,13 @@ def _typed_json(
     within: str,
     no_event: Expression,
 ) -> DataFrame:
+    row = _JsonRow(fields, within, reading.names)
+    fields = row.fields
     op, json = fields["__op"].value, F.col("_json")
-
-    def member(name: str) -> Expression:
-        return F.get_json_object(json, f"{within}['{name}']")
-
-    def has(name: str) -> Expression:
-        """Whether the row has the column; looked at only where the value is null."""
-        image = json if within == "$" else F.get_json_object(json, within)
-        found = F.json_object_keys(image)
-        other = reading.names.get(name, name)
-        return F.coalesce(F.array_contains(found, name) | F.array_contains(found, other), F.lit(False))
-
-    for name, other in reading.names.items():
-        here = F.when(has_key(json, name), fields[name].value.cast("string")).otherwise(member(other))
-        fields[name] = Field(here, T.StringType())
     tombstone = json.isNull() | (json == "null")
     # An update without a column says nothing of it; Kafka Connect's converters write nulls out.
     absent = {
-        name: fields[name].value.isNull() & F.coalesce(op == "u", F.lit(True)) & ~has(name) & ~tombstone
+        name: row.is_null(name) & F.coalesce(op == "u", F.lit(True)) & ~row.has(name) & ~tombstone
         for name in (column.name for column in table.columns)
         if name in seen.partial
     }
@@ -311,30 +300,69 @@ def _typed_json(
         malformed = F.when(malformed.isNotNull() | ~_is_alike(F.col("value"), seen, table), F.lit(MISREAD))
     unlike = F.col(UNLIKE) if UNLIKE in parsed.columns else F.lit(False)
     problem = F.when(unlike, F.lit(MISREAD)).otherwise(F.coalesce(malformed, no_event))
-    for name, reason in reading.refused.items():
-        refused = F.when(member(name).isNotNull(), problem_of("schema_policy", reason))
-        problem = F.coalesce(problem, refused)
-    for name in reading.required:
-        lacks = ~F.coalesce(op, F.lit("")).isin("d", "t", "m") & fields[name].value.isNull() & ~has(name)
-        problem = F.coalesce(problem, F.when(lacks, problem_of("schema_policy", lacking(name))))
-    says_deletes = op.isin(*ROW_OPS) if within != "$" else fields["__deleted"].value.isNotNull() | (op == "d")
-    return decoded_changes(
-        parsed,
-        table,
-        fields,
-        keys=source.keys,
+    outline = Outline(
+        fields=fields,
         raw=F.col("value").cast("binary"),
         ignored=ignored,
         tombstone=tombstone,
-        problem=problem,
-        says_deletes=says_deletes,
-        is_envelope=within != "$",
+        problem=reduce(F.coalesce, row.refusals(reading), problem),
+        says_deletes=row.says_deletes,
+        is_envelope=row.is_envelope,
         absent=absent,
+        unreadable=malformed.isNotNull(),
+        further={name: Field(row.member(name), T.StringType()) for name in reading.refused},
+        keys=source.keys,
         placeholders=seen.placeholder,
         optional={column.name for column in table.columns if not column.declared},
-        unreadable=malformed.isNotNull(),
-        further={name: Field(member(name), T.StringType()) for name in reading.refused},
     )
+    return decoded_changes(parsed, table, outline)
+
+
+class _JsonRow:
+    """The row of a JSON event (`_json`), which stands in the whole text or in a member of it.
+
+    `fields`: its values, those of columns that are written in another case included.
+    """
+
+    def __init__(self, fields: Mapping[str, Field], within: str, names: Mapping[str, str]) -> None:
+        self.json = F.col("_json")
+        self.within = within
+        self.names = names
+        self.is_envelope = within != "$"
+        self.fields = {**fields, **{name: self._either(fields[name], name) for name in names}}
+
+    @property
+    def says_deletes(self) -> Expression:
+        """Whether the event's form says of a row whether it is deleted."""
+        op = self.fields["__op"].value
+        return op.isin(*ROW_OPS) if self.is_envelope else self.fields["__deleted"].value.isNotNull() | (op == "d")
+
+    def member(self, name: str) -> Expression:
+        return F.get_json_object(self.json, f"{self.within}['{name}']")
+
+    def is_null(self, name: str) -> Expression:
+        return self.fields[name].value.isNull()
+
+    def has(self, name: str) -> Expression:
+        """Whether the row has the column; looked at only where the value is null."""
+        image = F.get_json_object(self.json, self.within) if self.is_envelope else self.json
+        found = F.json_object_keys(image)
+        other = self.names.get(name, name)
+        return F.coalesce(F.array_contains(found, name) | F.array_contains(found, other), F.lit(False))
+
+    def refusals(self, reading: Reading) -> Iterator[Expression]:
+        """What the schema policy sets an event aside for."""
+        for name, reason in reading.refused.items():
+            yield F.when(self.member(name).isNotNull(), problem_of("schema_policy", reason))
+        op = F.coalesce(self.fields["__op"].value, F.lit(""))
+        for name in reading.required:
+            lacks = ~op.isin("d", "t", "m") & self.is_null(name) & ~self.has(name)
+            yield F.when(lacks, problem_of("schema_policy", lacking(name)))
+
+    def _either(self, field: Field, name: str) -> Field:
+        """A column that is found by its own name, or by the one that differs from it by case."""
+        here = F.when(has_key(self.json, name), field.value.cast("string")).otherwise(self.member(self.names[name]))
+        return Field(here, T.StringType())
 
 
 def _is_alike(text: Expression, seen: JsonForms, table: Table) -> Expression:

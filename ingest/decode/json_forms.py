@@ -5,7 +5,6 @@ Expressions for what no text holds would cost more to plan than a small batch to
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,7 @@ from pyspark.sql import types as T
 from ingest.config.tables import Table
 from ingest.decode.decoded import HEARTBEAT, IMAGES, control_of, is_control_schema
 from ingest.decode.flat_json import FlatForm
-from ingest.schema.change import UNAVAILABLE_VALUE
+from ingest.schema.connectors import connector_of
 from ingest.schema.evolution import EventField
 from ingest.spark.jvm import java_class
 
@@ -210,11 +209,8 @@ def has_placeholder(text: Expression, table: Table) -> Expression:
 
 def placeholders(table: Table) -> tuple[str, ...]:
     """What the text of an event holds where Debezium has no value: the placeholder, as text, base64 or numbers."""
-    if table.options.connector != "postgresql":
-        return ()
-    encoded = base64.b64encode(UNAVAILABLE_VALUE.encode()).decode()
-    numbers = dumps([int(byte) for byte in UNAVAILABLE_VALUE.encode()], separators=(",", ":"))
-    return (UNAVAILABLE_VALUE, encoded, numbers[1:-1])
+    placeholder = connector_of(table).placeholder
+    return placeholder.texts if placeholder else ()
 
 
 def unknown_fields(lines: DataFrame, table: Table) -> tuple[EventField, ...]:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.avro.functions import from_avro
 
-from ingest.decode.fields import DIGITS, NOT_NUMBERS, Ruled, Wanted
+from ingest.decode.fields import DIGITS, NOT_NUMBERS, Ruled, Wanted, impossible
 from ingest.schema.connect import DECIMAL
 
 _DIGITS_OF_DECIMAL = 38
@@ -18,55 +18,64 @@ _DIGITS_OF_DECIMAL = 38
 _SURE_OF_DOUBLE = r"^-?(?:\d\.?){1,15}0?(?:E(?:\d|1[0-4]|-\d+))?$"
 
 
-def as_number(value: Expression, found: T.DataType, wanted: T.DataType) -> Ruled:  # noqa: PLR0911
+# Every value of the first type is one of the second.
+_WIDENED = ((T.FloatType, T.DoubleType), (T.IntegerType, T.LongType))
+
+
+def as_number(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
     """An int, bigint, float or double. Floating point knows NaN and Infinity, also as texts."""
-    typed = value.cast(wanted)
+    wanted = of.data_type
     if isinstance(found, T.BinaryType | T.DateType | T.TimestampType):
-        return F.lit(None).cast(wanted), F.lit(False)
-    if isinstance(wanted, T.FractionalType):
-        if isinstance(found, T.StringType):
+        return impossible(wanted)
+    typed = value.cast(wanted)
+    is_fraction = isinstance(wanted, T.FractionalType)
+    if isinstance(found, T.StringType):
+        if is_fraction:
             # A text beyond the type's range becomes infinite.
             return typed, (F.abs(typed) < float("inf")) | value.isin(*NOT_NUMBERS)
-        if isinstance(found, T.BooleanType) or (isinstance(found, T.FloatType) and isinstance(wanted, T.DoubleType)):
-            return typed, None
-        return typed, typed.cast(found) == value
-    if isinstance(found, T.StringType):
         return typed, (typed.cast("string") == value) | (typed.isNotNull() & value.rlike(r"^[+-]?\d+(\.0*)?$"))
-    if isinstance(found, T.BooleanType) or (isinstance(found, T.IntegerType) and isinstance(wanted, T.LongType)):
+    if isinstance(found, T.BooleanType) or (type(found), type(wanted)) in _WIDENED:
         return typed, None
-    if isinstance(found, T.FloatType | T.DoubleType):
-        return typed, (typed.cast(found) == value) & (F.abs(value) < 2.0**53)
-    return typed, typed.cast(found) == value
+    exact = typed.cast(found) == value
+    if not is_fraction and isinstance(found, T.FloatType | T.DoubleType):
+        exact &= F.abs(value) < 2.0**53
+    return typed, exact
 
 
-def as_decimal(value: Expression, found: T.DataType, wanted: T.DecimalType, of: Wanted) -> Ruled:  # noqa: PLR0911
+def as_decimal(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
     """A decimal, from what each `decimal.handling.mode` makes of one.
 
     precise: bytes of the unscaled integer, two's complement, big-endian, of the schema's scale or else the declared
     one; base64 of these in JSON. Without a fixed scale: a struct of scale and value. string: its text. double: a
     double, of which 15 digits are sure. An unsigned bigint as long wraps: 2^64 is added again where it is declared so.
     """
-    column = of.column
-    if isinstance(found, T.BinaryType):
-        if of.meaning != DECIMAL:
-            return F.lit(None).cast(wanted), F.lit(False)
+    wanted = of.data_type
+    assert isinstance(wanted, T.DecimalType)
+    if isinstance(found, T.BinaryType) and of.meaning == DECIMAL:
         return of_scale(value, int(of.parameters.get("scale", wanted.scale)), wanted)
-    if column is not None and column.unsigned and isinstance(found, T.IntegralType | T.StringType):
-        number = value.cast("decimal(20,0)")
-        typed = F.when(number < 0, number + F.lit(Decimal(2**64))).otherwise(number).cast(wanted)
-        is_whole = value.rlike(DIGITS) if isinstance(found, T.StringType) else F.lit(True)
-        return typed, is_whole & typed.isNotNull() & number.between(-(2**63), F.lit(Decimal(2**64 - 1)))
+    if isinstance(found, T.IntegralType | T.StringType) and of.column is not None and of.column.unsigned:
+        return _decimal_of_unsigned(value, found, wanted)
     if isinstance(found, T.StringType):
         if of.meaning == DECIMAL:
             return _decimal_of_schema(value, wanted, of)
         return _decimal_of_json(value, wanted, of) if of.in_json else _decimal_of_text(value, wanted)
+    return _decimal_of_number(value, found, wanted) if isinstance(found, T.NumericType) else impossible(wanted)
+
+
+def _decimal_of_unsigned(value: Expression, found: T.DataType, wanted: T.DecimalType) -> Ruled:
+    """A bigint unsigned that was written as a long, from its number or the text of it."""
+    number = value.cast("decimal(20,0)")
+    typed = F.when(number < 0, number + F.lit(Decimal(2**64))).otherwise(number).cast(wanted)
+    is_whole = value.rlike(DIGITS) if isinstance(found, T.StringType) else F.lit(True)
+    return typed, is_whole & typed.isNotNull() & number.between(-(2**63), F.lit(Decimal(2**64 - 1)))
+
+
+def _decimal_of_number(value: Expression, found: T.DataType, wanted: T.DecimalType) -> Ruled:
     typed = value.cast(wanted)
-    if isinstance(found, T.FloatType | T.DoubleType):
-        exact = typed.cast(found) == value
-        return typed, exact & value.cast("string").rlike(_SURE_OF_DOUBLE) if wanted.precision > 15 else exact
-    if isinstance(found, T.NumericType):
+    if not isinstance(found, T.FloatType | T.DoubleType):
         return typed, typed == value
-    return F.lit(None).cast(wanted), F.lit(False)
+    exact = typed.cast(found) == value
+    return typed, exact & value.cast("string").rlike(_SURE_OF_DOUBLE) if wanted.precision > 15 else exact
 
 
 def _decimal_of_schema(value: Expression, wanted: T.DecimalType, of: Wanted) -> Ruled:
@@ -96,7 +105,7 @@ def _decimal_of_json(value: Expression, wanted: T.DecimalType, of: Wanted) -> Ru
         in_fours = F.length(value) % 4 == 0
         typed, exact = of_scale(F.when(in_fours, from_base64(value)), wanted.scale, wanted)
     else:
-        ambiguous = r"(?!(?:[0-9+eE]{4})+$)" if way is None and of.connector not in (None, "dynamodb") else ""
+        ambiguous = r"(?!(?:[0-9+eE]{4})+$)" if way is None and of.connector.has_coded_decimals else ""
         typed, exact = _decimal_of_text(value, wanted, ambiguous)
     assert exact is not None
     if not of.nested:
@@ -154,7 +163,7 @@ def _unscaled(data: Expression, scale: int) -> Expression:
     return from_avro(F.concat(length, data), schema, {"mode": "PERMISSIVE"})
 
 
-def as_boolean(value: Expression, found: T.DataType) -> Ruled:
+def as_boolean(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
     """True and false, also as 1 and 0: MariaDB's tinyint(1) is a number, and 5 is no boolean."""
     if isinstance(found, T.StringType):
         typed = F.when(value.isin("true", "1"), F.lit(True)).when(value.isin("false", "0"), F.lit(False))
@@ -169,8 +178,13 @@ def from_base64(text: Expression) -> Expression:
     return F.try_to_binary(text, F.lit("base64"))
 
 
-def as_bits(data: Expression, wanted: T.DataType, of: Wanted) -> Ruled:
-    """bit(n): little-endian bytes, to a number, a boolean, bytes as they are, or text of n digits, up to 64 bits."""
+def as_bits(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
+    """bit(n): little-endian bytes, to a number, a boolean, bytes as they are, or text of n digits, up to 64 bits.
+
+    In a text the bytes are base64.
+    """
+    wanted = of.data_type
+    data = value if isinstance(found, T.BinaryType) else from_base64(value)
     if isinstance(wanted, T.BinaryType):
         return data, data.isNotNull()
     # The bytes in reverse order: reversing the digits turns each pair round as well.
@@ -183,6 +197,6 @@ def as_bits(data: Expression, wanted: T.DataType, of: Wanted) -> Ruled:
         text = F.when(fits, F.lpad(F.conv(digits, 16, 2), length, "0")) if 0 < length <= 64 else F.lit(None)
         return text.cast("string"), text.isNotNull()
     if isinstance(wanted, T.BooleanType):
-        return as_boolean(number, T.StringType())
+        return as_boolean(number, T.StringType(), of)
     typed = number.cast(wanted)
     return typed, typed.isNotNull() & (typed.cast("decimal(20,0)") == number.cast("decimal(20,0)"))

@@ -17,21 +17,22 @@ from ingest.decode.fields import (
     TIMESTAMPS,
     Ruled,
     Wanted,
+    impossible,
 )
-from ingest.schema.change import DEFAULT_TIMESTAMP
 
 _ISO_DATE = r"^(?!0000)\d{4}-\d\d-\d\d(Z|[T ]00:00(:00(\.0+)?)?Z?)?$"
 # More than six digits of a second must be zeros: silver holds microseconds.
 _ISO_TIMESTAMP = r"^(?!0000)\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6}0*)?)?(Z|[+-]\d\d(:?\d\d)?)?)?$"
 
 
-def date_or_timestamp(value: Expression, found: T.DataType, wanted: T.DataType, of: Wanted) -> Ruled:
+def date_or_timestamp(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
     """A date or timestamp from a number since 1970 or an ISO text, within the years 1 to 9999.
 
     A timestamp that is declared a date must be midnight; a date that is declared a timestamp is its midnight.
     """
+    wanted = of.data_type
     is_date = isinstance(wanted, T.DateType)
-    usual = "io.debezium.time.Date" if is_date else DEFAULT_TIMESTAMP[of.connector]
+    usual = "io.debezium.time.Date" if is_date else of.connector.timestamp
     meaning = of.meaning if of.meaning in TIMESTAMPS or of.meaning in DAYS else usual
 
     def since_1970(number: Expression) -> Expression:
@@ -55,7 +56,7 @@ def date_or_timestamp(value: Expression, found: T.DataType, wanted: T.DataType, 
     elif isinstance(found, T.TimestampType | T.TimestampNTZType):
         return value.cast(wanted), value.cast(wanted).cast(found) == value
     else:
-        return F.lit(None).cast(wanted), F.lit(False)
+        return impossible(wanted)
     return typed, typed.isNotNull()
 
 

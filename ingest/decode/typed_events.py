@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from json import dumps
 
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from ingest.config.connectors import MetadataColumn
 from ingest.config.tables import Table
 from ingest.decode.decoded import (
     CONTROL,
@@ -18,6 +22,7 @@ from ingest.decode.decoded import (
     MISREAD,
     ROW_OPS,
     UNLIKE,
+    Outline,
     Part,
     decoded_changes,
     envelope_problem,
@@ -28,7 +33,7 @@ from ingest.decode.decoded import (
 from ingest.decode.fields import Field
 from ingest.decode.record_key import RecordKeys
 from ingest.schema import masking
-from ingest.schema.change import MetadataColumn, metadata_columns
+from ingest.schema.change import metadata_columns
 from ingest.schema.change import problem as problem_of
 from ingest.schema.connect import DECIMAL
 from ingest.schema.evolution import EventField, Reading, Version
@@ -104,90 +109,136 @@ def decode_rows(
     reading = reading or Reading()
     event = rows.schema["event"].dataType
     assert isinstance(event, T.StructType)
-    names = set(event.names)
-    is_envelope = _is_envelope_type(event)
-    sides = [side for side in ("before", "after") if is_envelope and isinstance(_type_of(event, side), T.StructType)]
-    op = F.col("event.op") if is_envelope else _first_of(event, ("__op",), "event").value
-
-    def row_field(name: str) -> Field:
-        if not is_envelope:
-            return _first_of(event, (name,), "event")
-        found = [(side, _first_of(_struct(event, side), (name,), f"event.{side}")) for side in sides]
-        if not found:
-            return Field(F.lit(None), T.NullType())
-        values = dict(found)
-        present = next((field for _, field in found if not isinstance(field.data_type, T.NullType)), found[0][1])
-        nothing = F.lit(None).cast(present.data_type)
-        before = values["before"].value if "before" in values else nothing
-        after = values["after"].value if "after" in values else nothing
-        return Field(F.when(op == "d", before).otherwise(after), present.data_type)
-
-    def metadata_field(column: MetadataColumn) -> Field:
-        if not is_envelope:
-            return _first_of(event, column.names, "event")
-        block, *inner = column.envelope
-        if inner and isinstance(_first_of(event, (block,), "event").data_type, T.StructType):
-            return _first_of(_struct(event, block), tuple(inner), f"event.{block}")
-        return Field(F.lit(None), T.NullType()) if inner else _first_of(event, (block,), "event")
-
-    fields = {}
-    for declared in table.columns:
-        name = reading.names.get(declared.name, declared.name)
-        found = Field(F.lit(None), T.NullType()) if name in reading.refused else row_field(name)
-        is_number = None
-        if "_json" in rows.columns and semantic_types.get(name, "").startswith(DECIMAL):
-            is_number = ~F.col("_json").rlike(rf'"{re.escape(name)}"\s*:\s*"')
-        fields[declared.name] = Field(
-            found.value, found.data_type, semantic_types.get(name), in_json=False, is_number=is_number
-        )
-    for column in metadata_columns(table):
-        fields[column.name] = metadata_field(column)
-    deleted = (
-        Field((op == "d").cast("string"), T.StringType()) if is_envelope else _first_of(event, ("__deleted",), "event")
-    )
-    fields["__deleted"] = deleted
-    is_update = F.coalesce(op == "u", F.lit(True))
-    checks = [F.col("_malformed")] if "_malformed" in rows.columns else []
-    if is_envelope:
-        has_no_row = F.lit(not sides)
-        for side in sides:
-            chosen = op == "d" if side == "before" else op != "d"
-            has_no_row = F.when(chosen, F.col(f"event.{side}").isNull()).otherwise(has_no_row)
-        checks.append(envelope_problem(op, has_no_row, table))
-    checks += [
-        F.when(row_field(name).value.isNotNull(), problem_of("schema_policy", reason))
-        for name, reason in reading.refused.items()
-    ]
-    has_row = ~F.coalesce(op, F.lit("")).isin("d", "t", "m")
-    checks += [F.when(has_row, problem_of("schema_policy", lacking(name))) for name in reading.required]
+    row: _Row = _Envelope(event) if _is_envelope_type(event) else _Row(event)
+    fields = {column.name: _field_of(column.name, row, rows, reading, semantic_types) for column in table.columns}
+    fields |= {column.name: row.metadata(column) for column in metadata_columns(table)}
+    fields["__deleted"] = row.deleted
     tombstone = F.lit(False)
     if "_nothing" in rows.columns:
         tombstone = F.col("_nothing")
     elif "_value" in rows.columns:
         tombstone = F.col("_value").isNull()
-    ignored = F.lit(is_control_schema(names, table)) | tombstone
-    if UNLIKE in rows.columns:
-        checks.insert(0, F.when(F.col(UNLIKE), F.lit(MISREAD)))
     as_row = dumps({"type": event.jsonValue(), "semantic_types": dict(semantic_types)})
-    return decoded_changes(
-        rows,
-        table,
-        fields,
-        keys=keys,
+    is_update = F.coalesce(row.op == "u", F.lit(True))
+    outline = Outline(
+        fields=fields,
         raw=F.col("_value") if "_value" in rows.columns else F.to_json("event", EVENT_AS_JSON).cast("binary"),
-        ignored=ignored,
+        ignored=F.lit(is_control_schema(set(event.names), table)) | tombstone,
         tombstone=tombstone,
-        problem=F.coalesce(*checks, F.lit(None).cast("string")),
-        says_deletes=op.isin(*ROW_OPS) if is_envelope else deleted.value.isNotNull() | (op == "d"),
-        is_envelope=is_envelope,
-        # What is left of a masked event is not what was read any more.
-        form=as_row if form == "" or table.is_masked else form,
+        problem=_problem(row, rows, table, reading),
+        says_deletes=row.says_deletes,
+        is_envelope=isinstance(row, _Envelope),
         absent={name: is_update for name in (column.name for column in table.columns)
                 if isinstance(fields[name].data_type, T.NullType)},
-        optional={column.name for column in table.columns},
         unreadable=masking.all_null([field.value for field in fields.values()]) if table.is_masked else F.lit(False),
-        further={name: row_field(name) for name in reading.refused},
+        further={name: row.field(name) for name in reading.refused},
+        keys=keys or RecordKeys(),
+        # What is left of a masked event is not what was read any more.
+        form=as_row if form == "" or table.is_masked else form,
+        optional={column.name for column in table.columns},
     )  # fmt: skip
+    return decoded_changes(rows, table, outline)
+
+
+def _field_of(column: str, row: _Row, rows: DataFrame, reading: Reading, semantic_types: Mapping[str, str]) -> Field:
+    """The value of a declared column: null where the event has no such field, or none that is read."""
+    name = reading.names.get(column, column)
+    found = _no_field() if name in reading.refused else row.field(name)
+    is_number = None
+    if "_json" in rows.columns and semantic_types.get(name, "").startswith(DECIMAL):
+        is_number = ~F.col("_json").rlike(rf'"{re.escape(name)}"\s*:\s*"')
+    return Field(found.value, found.data_type, semantic_types.get(name), in_json=False, is_number=is_number)
+
+
+def _problem(row: _Row, rows: DataFrame, table: Table, reading: Reading) -> Expression:
+    """What keeps an event from being decoded: the first of these, or null."""
+    has_row = ~F.coalesce(row.op, F.lit("")).isin("d", "t", "m")
+    return F.coalesce(
+        *([F.when(F.col(UNLIKE), F.lit(MISREAD))] if UNLIKE in rows.columns else []),
+        *([F.col("_malformed")] if "_malformed" in rows.columns else []),
+        *row.problems(table),
+        *(
+            F.when(row.field(name).value.isNotNull(), problem_of("schema_policy", reason))
+            for name, reason in reading.refused.items()
+        ),
+        *(F.when(has_row, problem_of("schema_policy", lacking(name))) for name in reading.required),
+        F.lit(None).cast("string"),
+    )
+
+
+@dataclass(frozen=True)
+class _Row:
+    """Where the fields of an unwrapped event stand in its struct."""
+
+    event: T.StructType
+
+    @cached_property
+    def op(self) -> Expression:
+        return _first_of(self.event, ("__op",), "event").value
+
+    @property
+    def deleted(self) -> Field:
+        return _first_of(self.event, ("__deleted",), "event")
+
+    @property
+    def says_deletes(self) -> Expression:
+        return self.deleted.value.isNotNull() | (self.op == "d")
+
+    def field(self, name: str) -> Field:
+        """A column of the row."""
+        return _first_of(self.event, (name,), "event")
+
+    def metadata(self, column: MetadataColumn) -> Field:
+        return _first_of(self.event, column.names, "event")
+
+    def problems(self, table: Table) -> list[Expression]:
+        """What the event lacks."""
+        return []
+
+
+class _Envelope(_Row):
+    """The same of an envelope, of which a delete has its row before the change, and any other change after it."""
+
+    @cached_property
+    def sides(self) -> list[str]:
+        """The images of the row that its schema has."""
+        return [side for side in ("before", "after") if isinstance(_type_of(self.event, side), T.StructType)]
+
+    @cached_property
+    def op(self) -> Expression:
+        return F.col("event.op")
+
+    @property
+    def deleted(self) -> Field:
+        return Field((self.op == "d").cast("string"), T.StringType())
+
+    @property
+    def says_deletes(self) -> Expression:
+        return self.op.isin(*ROW_OPS)
+
+    def field(self, name: str) -> Field:
+        values = {side: _first_of(_struct(self.event, side), (name,), f"event.{side}") for side in self.sides}
+        if not values:
+            return _no_field()
+        found = list(values.values())
+        present = next((field for field in found if not isinstance(field.data_type, T.NullType)), found[0])
+        nothing = F.lit(None).cast(present.data_type)
+        before = values["before"].value if "before" in values else nothing
+        after = values["after"].value if "after" in values else nothing
+        return Field(F.when(self.op == "d", before).otherwise(after), present.data_type)
+
+    def metadata(self, column: MetadataColumn) -> Field:
+        block, *inner = column.envelope
+        if inner and isinstance(_first_of(self.event, (block,), "event").data_type, T.StructType):
+            return _first_of(_struct(self.event, block), tuple(inner), f"event.{block}")
+        return _no_field() if inner else _first_of(self.event, (block,), "event")
+
+    def problems(self, table: Table) -> list[Expression]:
+        has_no_row = F.lit(not self.sides)
+        for side in self.sides:
+            chosen = self.op == "d" if side == "before" else self.op != "d"
+            has_no_row = F.when(chosen, F.col(f"event.{side}").isNull()).otherwise(has_no_row)
+        return [envelope_problem(self.op, has_no_row, table)]
 
 
 def _is_envelope_type(event: T.StructType) -> bool:
@@ -209,4 +260,8 @@ def _first_of(struct: T.StructType, names: tuple[str, ...], prefix: str) -> Fiel
     for name in names:
         if name in struct.names:
             return Field(F.col(f"{prefix}.`{name}`"), struct[name].dataType)
+    return _no_field()
+
+
+def _no_field() -> Field:
     return Field(F.lit(None), T.NullType())

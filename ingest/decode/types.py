@@ -11,16 +11,33 @@ Sources, unless a rule names another: "Data type mappings" of Debezium's documen
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from ingest.config.tables import Column, Connector
-from ingest.decode.fields import BITS, DIGITS, LONG, NOT_NUMBERS, TIMES, Converted, Field, Ruled, Wanted, advice, shown
+from ingest.config.connectors import ConnectorName
+from ingest.config.tables import Column
+from ingest.decode.fields import (
+    BITS,
+    DIGITS,
+    LONG,
+    NOT_NUMBERS,
+    TIMES,
+    Converted,
+    Field,
+    Rule,
+    Ruled,
+    Wanted,
+    advice,
+    impossible,
+    shown,
+)
 from ingest.decode.numbers import as_bits, as_boolean, as_decimal, as_number, from_base64, of_scale
 from ingest.decode.times import date_or_timestamp, time_of_day
+from ingest.schema.connectors import CONNECTORS
 
 # PostgreSQL's dates reach from 4713 BC to 5874897 AD ("Date/Time Types"): a day beyond them is Debezium's infinity.
 _POSTGRESQL_DAYS = (-2_451_507, 2_145_031_948)
@@ -35,7 +52,7 @@ _INFINITE_TEXT = r"^([+-]29\d{7}-.*|-?infinity)$"
 
 
 def converted(
-    value: Expression, field: Field, column: Column | None, data_type: T.DataType, connector: Connector | None
+    value: Expression, field: Field, column: Column | None, data_type: T.DataType, connector: ConnectorName | None
 ) -> Converted:
     """A value of an event as the wanted type.
 
@@ -59,7 +76,7 @@ def converted(
         nested=field.nested,
         is_number=field.is_number,
         column=column,
-        connector=connector,
+        connector=CONNECTORS[connector],
     )
     typed, exact = _ruled(value, field.data_type, wanted)
     if exact is None:
@@ -72,33 +89,31 @@ def converted(
     return Converted(typed, F.when(wrong, F.concat(*told, advice(value, field, wanted))))
 
 
-def _ruled(value: Expression, found: T.DataType, wanted: Wanted) -> Ruled:  # noqa: PLR0911
-    data_type = wanted.data_type
+def _ruled(value: Expression, found: T.DataType, wanted: Wanted) -> Ruled:
     is_coded_text = isinstance(found, T.StringType) and (wanted.meaning in TIMES or wanted.meaning == BITS)
-    if isinstance(found, T.NullType) or (found == data_type and not is_coded_text):
-        return value.cast(data_type), None
-    if isinstance(data_type, T.ArrayType):
-        return _array(value, found, data_type, wanted)
-    if isinstance(found, T.StructType) and isinstance(data_type, T.DecimalType):
-        if {"scale", "value"} == set(found.names):  # io.debezium.data.VariableScaleDecimal
-            scale = value.getField("scale")
-            return of_scale(value.getField("value"), scale, data_type)
-        return F.lit(None).cast(data_type), F.lit(False)
+    if isinstance(found, T.NullType) or (found == wanted.data_type and not is_coded_text):
+        return value.cast(wanted.data_type), None
+    return _rule(found, wanted)(value, found, wanted)
+
+
+def _rule(found: T.DataType, wanted: Wanted) -> Rule:
+    """The rule for values that are written with one type and wanted as another."""
+    if isinstance(wanted.data_type, T.ArrayType):
+        return _array
     if wanted.meaning == BITS and isinstance(found, T.BinaryType | T.StringType):
-        return as_bits(value if isinstance(found, T.BinaryType) else from_base64(value), data_type, wanted)
-    if isinstance(data_type, T.StringType):
-        return _string(value, found, wanted)
-    if isinstance(found, T.StructType | T.MapType | T.ArrayType):
-        return F.lit(None).cast(data_type), F.lit(False)
-    if isinstance(data_type, T.DecimalType):
-        return as_decimal(value, found, data_type, wanted)
-    if isinstance(data_type, T.DateType | T.TimestampType):
-        return date_or_timestamp(value, found, data_type, wanted)
-    if isinstance(data_type, T.BooleanType):
-        return as_boolean(value, found)
-    if isinstance(data_type, T.BinaryType):
-        return _binary(value, found, wanted)
-    return as_number(value, found, data_type)
+        return as_bits
+    if isinstance(found, T.StructType | T.MapType | T.ArrayType) and not isinstance(wanted.data_type, T.StringType):
+        return _of_structure
+    return _RULES.get(type(wanted.data_type), as_number)
+
+
+def _of_structure(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
+    """A decimal that has its scale beside it (`io.debezium.data.VariableScaleDecimal`); nothing else is one value."""
+    if not isinstance(of.data_type, T.DecimalType) or not isinstance(found, T.StructType):
+        return impossible(of.data_type)
+    if set(found.names) != {"scale", "value"}:
+        return impossible(of.data_type)
+    return of_scale(value.getField("value"), value.getField("scale"), of.data_type)
 
 
 def _string(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
@@ -119,7 +134,7 @@ def _string(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
 def _binary(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
     """Bytes from text, as `binary.handling.mode` writes them: base64, which is also how JSON holds bytes, or hex."""
     if not isinstance(found, T.StringType):
-        return F.lit(None).cast("binary"), F.lit(False)
+        return impossible(T.BinaryType())
     way = of.column.binary if of.column else "base64"
     if way == "hex":
         typed = F.when(F.length(value) % 2 == 0, F.try_to_binary(value, F.lit("hex")))
@@ -128,15 +143,17 @@ def _binary(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
     return typed, typed.isNotNull()
 
 
-def _array(value: Expression, found: T.DataType, wanted: T.ArrayType, of: Wanted) -> Ruled:
+def _array(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
     """An array, from a JSON text or an array: each element by the rules of its type; nulls stay."""
+    wanted = of.data_type
+    assert isinstance(wanted, T.ArrayType)
     element: T.DataType
     if isinstance(found, T.StringType):
         items, element = F.from_json(value, T.ArrayType(found)), found
     elif isinstance(found, T.ArrayType):
         items, element = value, found.elementType
     else:
-        return F.lit(None).cast(wanted), F.lit(False)
+        return impossible(wanted)
     rule = replace(of, data_type=wanted.elementType)
     exact = items.isNotNull()
     if isinstance(element, T.ArrayType) or _ruled(F.lit(None).cast(element), element, rule)[1] is not None:
@@ -144,6 +161,17 @@ def _array(value: Expression, found: T.DataType, wanted: T.ArrayType, of: Wanted
     if element == wanted.elementType and not of.meaning:
         return items, exact
     return F.transform(items, lambda item: _ruled(item, element, rule)[0]), exact
+
+
+# By the wanted type; of any other type it is a number.
+_RULES: Mapping[type[T.DataType], Rule] = {
+    T.StringType: _string,
+    T.DecimalType: as_decimal,
+    T.DateType: date_or_timestamp,
+    T.TimestampType: date_or_timestamp,
+    T.BooleanType: as_boolean,
+    T.BinaryType: _binary,
+}
 
 
 def _is_exact(item: Expression, found: T.DataType, of: Wanted) -> Expression:

@@ -18,87 +18,18 @@ A decoded change has, in this order:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
-from ingest.config.tables import Connector, SemanticType, Table
+from ingest.config.connectors import TRANSACTION_COLUMNS, MetadataColumn
+from ingest.config.tables import Table
+from ingest.schema.connectors import connector_of
 
-
-@dataclass(frozen=True)
-class MetadataColumn:
-    """A metadata column of silver: name, type, its field in the envelope, and other names unwrap may give it.
-
-    `required` says of a position column that a streamed change without it cannot be ordered.
-    """
-
-    name: str
-    data_type: T.DataType
-    envelope: tuple[str, ...]
-    aliases: tuple[str, ...] = ()
-    required: bool = True
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the column in an unwrapped event, the first found wins."""
-        return (self.name, *self.aliases)
-
-
-_COMMON = (
-    MetadataColumn("__op", T.StringType(), ("op",)),
-    MetadataColumn("__name", T.StringType(), ("source", "name"), ("__source_name",)),
-    MetadataColumn("__db", T.StringType(), ("source", "db"), ("__source_db",)),
-    MetadataColumn("__schema", T.StringType(), ("source", "schema"), ("__source_schema",)),
-    MetadataColumn("__table", T.StringType(), ("source", "table"), ("__source_table",)),
-    MetadataColumn("__source_ts_ms", T.LongType(), ("source", "ts_ms")),
-)
-_BINLOG = (
-    MetadataColumn("__source_file", T.StringType(), ("source", "file"), ("__file",)),
-    MetadataColumn("__source_pos", T.LongType(), ("source", "pos"), ("__pos",)),
-    # Where `add.fields` has it: an event of the binlog may hold several rows (see `ingest.changes.latest.may_tie`).
-    MetadataColumn("__source_row", T.IntegerType(), ("source", "row"), ("__row",), required=False),
-)
-# The fields of Debezium's `source` block that say where in the log of the database a change stands.
-POSITION_COLUMNS: Mapping[Connector, tuple[MetadataColumn, ...]] = {
-    "postgresql": (
-        MetadataColumn("__lsn", T.LongType(), ("source", "lsn"), ("__source_lsn",)),
-        MetadataColumn("__source_sequence", T.StringType(), ("source", "sequence"), ("__sequence",), required=False),
-    ),
-    "mariadb": _BINLOG,
-    "mysql": _BINLOG,
-    "sqlserver": (
-        MetadataColumn("__source_commit_lsn", T.StringType(), ("source", "commit_lsn"), ("__commit_lsn",)),
-        MetadataColumn("__source_change_lsn", T.StringType(), ("source", "change_lsn"), ("__change_lsn",)),
-        MetadataColumn("__source_event_serial_no", T.LongType(), ("source", "event_serial_no"), ("__event_serial_no",)),
-    ),
-    # A DynamoDB stream record's SequenceNumber: up to 40 digits.
-    "dynamodb": (MetadataColumn("__sequence_number", T.StringType(), ("source", "sequence_number")),),
-}
-# Which transaction an event belongs to (provide.transaction.metadata), and its place within it.
-TRANSACTION_COLUMNS = (
-    MetadataColumn("__transaction_id", T.StringType(), ("transaction", "id")),
-    MetadataColumn("__transaction_total_order", T.LongType(), ("transaction", "total_order")),
-)
-# What an integer means where a date or timestamp is declared and neither the file's schema nor the declaration says:
-# Debezium's time.precision.mode=adaptive for the usual column types (PostgreSQL timestamp(6), MariaDB datetime,
-# SQL Server datetime).
-DEFAULT_TIMESTAMP: Mapping[Connector | None, SemanticType] = {
-    None: "io.debezium.time.Timestamp",
-    "postgresql": "io.debezium.time.MicroTimestamp",
-    "mariadb": "io.debezium.time.Timestamp",
-    "mysql": "io.debezium.time.Timestamp",
-    "sqlserver": "io.debezium.time.Timestamp",
-    "dynamodb": "io.debezium.time.Timestamp",
-}
 UNAVAILABLE_SEPARATOR = "\u001f"
 # Before a name in `_unavailable`: the value is null where no earlier change brought one.
 OPTIONAL = "?"
-# What Debezium writes in place of a value that PostgreSQL's log does not hold (unavailable.value.placeholder).
-UNAVAILABLE_VALUE = "__debezium_unavailable_value"
 # `_partition`, `_start_offset` and `_order` are the offset: partition, the file's first offset, order in it.
 ORIGIN = ("_partition", "_start_offset", "_order", "_file")
 # What is known of an event beside its value, before it is decoded: `_key` is the record's key as bytes, null in files
@@ -142,9 +73,8 @@ def is_record() -> Expression:
 
 def metadata_columns(table: Table) -> tuple[MetadataColumn, ...]:
     """The metadata columns that silver keeps for a table, without those ingest adds itself."""
-    connector = table.options.connector
     within = TRANSACTION_COLUMNS if table.options.consistent == "transaction" else ()
-    return _COMMON + (POSITION_COLUMNS[connector] if connector else ()) + within
+    return connector_of(table).metadata_columns + within
 
 
 def silver_columns(table: Table) -> list[str]:

@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 
 from ingest.config.checks import is_column_name, is_hashable
 from ingest.config.sources_file import RESERVED
-from ingest.config.tables import Column, SemanticType, Table
+from ingest.config.tables import Column, SchemaPolicy, SemanticType, Table
 from ingest.schema.connect import DECIMAL
 
 Kind = Literal["add", "drop", "widen", "narrow", "incompatible"]
@@ -196,26 +196,22 @@ def _is_column_type(data_type: T.DataType) -> bool:
     )
 
 
-def _is_convertible(found: EventField, wanted: T.DataType) -> bool:  # noqa: PLR0911
+def _is_convertible(found: EventField, wanted: T.DataType) -> bool:
     """Whether some values can be converted; those that cannot are quarantined one by one (`ingest.decode.types`)."""
     data_type = found.data_type
     if isinstance(data_type, T.NullType | T.StringType) or isinstance(wanted, T.StringType) or data_type == wanted:
         return True
     if isinstance(wanted, T.ArrayType):
-        if not isinstance(data_type, T.ArrayType):
-            return False
-        return _is_convertible(EventField(found.name, data_type.elementType, found.semantic_type), wanted.elementType)
+        return isinstance(data_type, T.ArrayType) and _is_convertible(
+            EventField(found.name, data_type.elementType, found.semantic_type), wanted.elementType
+        )
     if isinstance(data_type, T.StructType):
         return isinstance(wanted, T.DecimalType) and {"scale", "value"} == set(data_type.names)
-    if isinstance(data_type, T.MapType | T.ArrayType):
-        return False
     if isinstance(data_type, T.BinaryType):
         return found.semantic_type is not None
     if isinstance(wanted, T.DateType | T.TimestampType):
         return isinstance(data_type, T.IntegralType | T.DateType | T.TimestampType | T.TimestampNTZType)
-    if isinstance(wanted, T.BinaryType):
-        return False
-    return isinstance(data_type, T.NumericType | T.BooleanType)
+    return not isinstance(wanted, T.BinaryType) and isinstance(data_type, T.NumericType | T.BooleanType)
 
 
 def _with_silver(table: Table, silver: Sequence[Column] | None) -> tuple[dict[str, Column], list[Difference]]:
@@ -277,73 +273,97 @@ def _declared(column: str, kind: Kind, found: str, expected: str, effect: str, *
     return Difference(column, kind, "declaration", found, expected, "", effect, fails)
 
 
-def _with_version(  # noqa: PLR0912, PLR0915
+@dataclass(frozen=True)
+class _Finding:
+    """What a field of the events makes of a run.
+
+    `refused`: why an event with a value is quarantined; `column`: the column that silver gets, or gets anew.
+    """
+
+    name: str
+    difference: Difference
+    refused: str | None = None
+    column: Column | None = None
+
+
+def _with_version(
     table: Table, columns: Mapping[str, Column], version: Version
 ) -> tuple[dict[str, Column], Reading, list[Difference]]:
     """The columns after events of a version, how they are read, and how they differ from the columns before."""
-    policy = table.options.schema_policy
-    after = dict(columns)
-    refused: dict[str, str] = {}
-    differences: list[Difference] = []
-
-    def note(name: str, kind: Kind, found: str, expected: str, chosen: str, effect: str) -> None:
-        told = "the run fails" if chosen == "fail" else effect
-        differences.append(Difference(name, kind, "events", found, expected, chosen, told, chosen == "fail"))
-
-    def refuse(seen: EventField, kind: Kind, expected: str, chosen: str, reason: str) -> None:
-        if chosen == "quarantine":
-            refused[seen.name] = f"{reason} (schema_policy.{kind}: {chosen})"
-        effect = f"quarantined where it has a value: {reason}"
-        note(seen.name, kind, seen.data_type.simpleString(), expected, chosen, effect)
-
     if table.excluded:
         excluded = {name.lower() for name in table.excluded}
         version = replace(version, fields=tuple(f for f in version.fields if f.name.lower() not in excluded))
+    policy = table.options.schema_policy
     names, added, clashing = _matched(columns, version)
-    for seen, why in clashing:
-        refuse(seen, "incompatible", "", policy.incompatible, why)
-    for name, seen in names.items():
-        column = columns[name]
-        expected = column.source_type.simpleString()
-        found = natural(seen)
-        if not version.whole:
-            continue
-        if not _is_convertible(seen, column.source_type):
-            told = f"column {name}: a {seen.data_type.simpleString()} is never a {expected}"
-            refuse(seen, "incompatible", expected, policy.incompatible, told)
-            continue
-        if found is None or _has_no_width(seen):
-            continue
-        shown = found.data_type.simpleString()
-        if is_wider(found.data_type, column.source_type):
-            effect = "silver keeps its type; values that do not fit are quarantined"
-            if policy.widen == "evolve" and column.hashed_from is None:
-                after[name] = replace(column, data_type=found.data_type)
-                effect = "silver's column is widened"
-            elif policy.widen == "evolve" and is_hashable(found.data_type):
-                after[name] = replace(column, hashed_from=found.data_type)
-                effect = "silver has the hashes of the wider values too"
-            note(name, "widen", shown, expected, policy.widen, effect)
-        elif is_wider(column.source_type, found.data_type):
-            note(name, "narrow", shown, expected, policy.narrow, "silver keeps its wider type")
-    for seen in added:
-        found = natural(seen)
-        shown = seen.data_type.simpleString()
-        if policy.add != "keep" and (found is None or not is_column_name(seen.name)):
-            told = f"column {seen.name}: silver has no type for a {shown}"
-            if found is not None:
-                told = f"field '{seen.name}': silver cannot have a column of that name"
-            refuse(seen, "incompatible", "", policy.incompatible, told)
-        elif policy.add == "quarantine":
-            refuse(seen, "add", "", "quarantine", f"column {seen.name} is not declared")
-        else:
-            if policy.add == "evolve" and found is not None:
-                after[seen.name] = found
-            effect = "silver gets the column" if policy.add == "evolve" else "the column is left out"
-            note(seen.name, "add", shown, "", policy.add, effect)
+    findings = [_refused(seen, "incompatible", "", policy.incompatible, why) for seen, why in clashing]
+    if version.whole:
+        findings += [
+            finding for name, seen in names.items() if (finding := _of_column(columns[name], seen, policy)) is not None
+        ]
+    findings += [_of_added(seen, policy) for seen in added]
     required, dropped = _dropped(table, version, names)
+    after = {**columns, **{finding.column.name: finding.column for finding in findings if finding.column is not None}}
+    refused = {finding.name: finding.refused for finding in findings if finding.refused is not None}
     renamed = {name: seen.name for name, seen in names.items() if seen.name != name}
-    return after, Reading(renamed, refused, required), [*differences, *dropped]
+    differences = [*(finding.difference for finding in findings), *dropped]
+    return after, Reading(renamed, refused, required), differences
+
+
+def _of_column(column: Column, seen: EventField, policy: SchemaPolicy) -> _Finding | None:
+    """What a column's field makes of a run; None where both have one type, or nothing tells them apart."""
+    expected = column.source_type.simpleString()
+    if not _is_convertible(seen, column.source_type):
+        told = f"column {column.name}: a {seen.data_type.simpleString()} is never a {expected}"
+        return _refused(seen, "incompatible", expected, policy.incompatible, told)
+    found = natural(seen)
+    if found is None or _has_no_width(seen):
+        return None
+    if is_wider(found.data_type, column.source_type):
+        return _widened(column, found.data_type, policy)
+    if is_wider(column.source_type, found.data_type):
+        shown = found.data_type.simpleString()
+        return _noted(column.name, "narrow", shown, expected, policy.narrow, "silver keeps its wider type")
+    return None
+
+
+def _widened(column: Column, to: T.DataType, policy: SchemaPolicy) -> _Finding:
+    after, effect = None, "silver keeps its type; values that do not fit are quarantined"
+    if policy.widen == "evolve" and column.hashed_from is None:
+        after, effect = replace(column, data_type=to), "silver's column is widened"
+    elif policy.widen == "evolve" and is_hashable(to):
+        after, effect = replace(column, hashed_from=to), "silver has the hashes of the wider values too"
+    expected = column.source_type.simpleString()
+    return _noted(column.name, "widen", to.simpleString(), expected, policy.widen, effect, after)
+
+
+def _of_added(seen: EventField, policy: SchemaPolicy) -> _Finding:
+    """What a field that nobody declared makes of a run."""
+    found = natural(seen)
+    shown = seen.data_type.simpleString()
+    if policy.add != "keep" and (found is None or not is_column_name(seen.name)):
+        told = f"column {seen.name}: silver has no type for a {shown}"
+        if found is not None:
+            told = f"field '{seen.name}': silver cannot have a column of that name"
+        return _refused(seen, "incompatible", "", policy.incompatible, told)
+    if policy.add == "quarantine":
+        return _refused(seen, "add", "", "quarantine", f"column {seen.name} is not declared")
+    effect = "silver gets the column" if policy.add == "evolve" else "the column is left out"
+    return _noted(seen.name, "add", shown, "", policy.add, effect, found if policy.add == "evolve" else None)
+
+
+def _noted(
+    name: str, kind: Kind, found: str, expected: str, chosen: str, effect: str, column: Column | None = None
+) -> _Finding:
+    told = "the run fails" if chosen == "fail" else effect
+    return _Finding(
+        name, Difference(name, kind, "events", found, expected, chosen, told, chosen == "fail"), column=column
+    )
+
+
+def _refused(seen: EventField, kind: Kind, expected: str, chosen: str, reason: str) -> _Finding:
+    effect = f"quarantined where it has a value: {reason}"
+    finding = _noted(seen.name, kind, seen.data_type.simpleString(), expected, chosen, effect)
+    return replace(finding, refused=f"{reason} (schema_policy.{kind}: {chosen})" if chosen == "quarantine" else None)
 
 
 def _dropped(

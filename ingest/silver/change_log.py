@@ -18,7 +18,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ingest.changes.position import epoch_of, is_read, is_unplaced, log_position
+from ingest.changes.position import epoch_of, is_placed_by_lsn, is_read, is_unplaced, log_position
 from ingest.config.tables import Table
 from ingest.schema.change import OPTIONAL, UNAVAILABLE_SEPARATOR, silver_columns
 from ingest.silver.hudi import SMALL_COMMITS, compaction_options, write_error
@@ -92,7 +92,7 @@ def put(
     stands = F.when(is_unplaced(table), F.greatest("__position", reached)).otherwise(F.col("__position"))
     is_gone = F.when(is_truncate, "true").otherwise(F.col("__deleted"))
     good = good.withColumns({"__deleted": is_gone, "__position": stands})
-    if raised is not None and table.options.connector == "postgresql" and not table.options.order_by:
+    if raised is not None and is_placed_by_lsn(table):
         good = _raised(good, raised, table)
     rows = _as_kept(good, table)
     if set_aside:

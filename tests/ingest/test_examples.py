@@ -16,7 +16,7 @@ from ingest.config.tables import Table
 from ingest.decode.decoded import MISREAD
 from ingest.decode.flat_json import FlatForm
 from ingest.decode.json_events import JsonSource, json_parts
-from ingest.schema.change import UNAVAILABLE_VALUE
+from ingest.schema.connectors import UNAVAILABLE_VALUE
 from ingest.schema.evolution import Reading
 
 pytestmark = pytest.mark.spark

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from ingest.errors import DeclarationError
 from ingest.operations.replay import replay
-from ingest.schema.change import UNAVAILABLE_VALUE
+from ingest.schema.connectors import UNAVAILABLE_VALUE
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -26,7 +26,7 @@ from conftest import DbtProject, new_project, table_of, unwrapped
 from pyspark.sql import SparkSession
 
 from ingest.operations.replay import replay
-from ingest.schema.change import UNAVAILABLE_VALUE
+from ingest.schema.connectors import UNAVAILABLE_VALUE
 
 pytestmark = pytest.mark.spark
 

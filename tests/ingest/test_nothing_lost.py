@@ -20,7 +20,7 @@ from registry_server import serve, use_registry
 
 from ingest.errors import WriteError
 from ingest.operations.replay import replay
-from ingest.schema.change import UNAVAILABLE_VALUE
+from ingest.schema.connectors import UNAVAILABLE_VALUE
 from ingest.silver import quarantine
 from ingest.silver.state import Counts
 from ingest.silver.table import SilverTable

@@ -10,7 +10,7 @@ import pytest
 from conftest import Played, Row, Scenario, pg, play, unwrapped
 from pyspark.sql import SparkSession
 
-from ingest.schema.change import UNAVAILABLE_VALUE
+from ingest.schema.connectors import UNAVAILABLE_VALUE
 from ingest.silver.state import Counts
 
 pytestmark = pytest.mark.spark

@@ -18,14 +18,15 @@ from pyspark.sql import functions as F
 from ingest.changes.latest import ranked
 from ingest.changes.position import with_position
 from ingest.config.connections import FilesConnection
+from ingest.config.connectors import LOG_COLUMNS, ConnectorName
 from ingest.config.sources_file import parse_data_type
-from ingest.config.tables import Column, Connector, IngestOptions, Table
-from ingest.schema.change import POSITION_COLUMNS, silver_columns
+from ingest.config.tables import Column, IngestOptions, Table
+from ingest.schema.change import silver_columns
 from ingest.silver.state import Counts
 
 pytestmark = pytest.mark.spark
 
-CONNECTORS: tuple[Connector, ...] = ("postgresql", "mariadb", "mysql", "sqlserver")
+CONNECTORS: tuple[ConnectorName, ...] = ("postgresql", "mariadb", "mysql", "sqlserver")
 TABLE_TYPES = (pytest.param("cow", marks=pytest.mark.slow), "mor")
 CASES = 250
 
@@ -41,7 +42,7 @@ class Change:
     place: int
 
 
-def log_position(connector: Connector, place: int) -> dict[str, Any]:
+def log_position(connector: ConnectorName, place: int) -> dict[str, Any]:
     """Metadata fields that grow with `place`, and carry over between their parts at awkward numbers."""
     if connector == "postgresql":
         # 9, 16, ... 93, 100: texts of other lengths sort otherwise
@@ -74,7 +75,7 @@ def a_case(case: int, rng: random.Random) -> list[Change]:
     return delivered
 
 
-def a_table(connector: Connector) -> Table:
+def a_table(connector: ConnectorName) -> Table:
     return Table(
         source="shop",
         name="item",
@@ -87,7 +88,9 @@ def a_table(connector: Connector) -> Table:
     )
 
 
-def decoded_rows(connector: Connector, delivered: Sequence[Change], rng: random.Random) -> Iterator[tuple[Any, ...]]:
+def decoded_rows(
+    connector: ConnectorName, delivered: Sequence[Change], rng: random.Random
+) -> Iterator[tuple[Any, ...]]:
     """Decoded changes: each case cut into files at random; offsets follow the delivery."""
     offset = 0
     for order, change in enumerate(delivered):
@@ -102,7 +105,7 @@ def decoded_rows(connector: Connector, delivered: Sequence[Change], rng: random.
 
 @pytest.mark.parametrize("connector", CONNECTORS)
 def test_the_highest_position_of_each_key_wins_in_hundreds_of_random_cases(
-    connector: Connector, spark: SparkSession
+    connector: ConnectorName, spark: SparkSession
 ) -> None:
     rng = random.Random(f"order {connector}")  # noqa: S311
     cases = [a_case(case, rng) for case in range(CASES)]
@@ -110,7 +113,7 @@ def test_the_highest_position_of_each_key_wins_in_hundreds_of_random_cases(
     rng.shuffle(rows)  # Spark gives no order either
     position_type = {"long": "bigint", "integer": "int", "string": "string"}
     metadata = ", ".join(
-        f"{column.name} {position_type[column.data_type.typeName()]}" for column in POSITION_COLUMNS[connector]
+        f"{column.name} {position_type[column.data_type.typeName()]}" for column in LOG_COLUMNS[connector]
     )
     changes = spark.createDataFrame(
         rows,
@@ -179,7 +182,9 @@ def test_rows_of_an_incremental_snapshot_lose_against_any_change(spark: SparkSes
 # End to end, over several batches
 
 
-def items(table_type: str, connector: Connector = "postgresql", name: str = "item", **options: Any) -> dict[str, Any]:
+def items(
+    table_type: str, connector: ConnectorName = "postgresql", name: str = "item", **options: Any
+) -> dict[str, Any]:
     columns = {"case_id": "int", "item_id": "int", "value": "int"}
     return table_of(name, columns, ["case_id", "item_id"], connector=connector, table_type=table_type, **options)
 
@@ -267,9 +272,9 @@ def test_random_histories_in_random_batches_end_as_the_source_does(
     table_type: str, make_project: MakeProject, spark: SparkSession
 ) -> None:
     """Every connector at once, 60 histories each, delivered shuffled and repeated over four batches."""
-    connectors: tuple[Connector, ...] = ("postgresql", "mariadb", "sqlserver")
+    connectors: tuple[ConnectorName, ...] = ("postgresql", "mariadb", "sqlserver")
     project = make_project({"tables": [items(table_type, connector, connector) for connector in connectors]})
-    delivered: dict[Connector, list[Change]] = {}
+    delivered: dict[ConnectorName, list[Change]] = {}
     for connector in connectors:
         rng = random.Random(f"batches {connector} {table_type}")  # noqa: S311
         delivered[connector] = [change for case in range(60) for change in a_case(case, rng)]
@@ -282,7 +287,7 @@ def test_random_histories_in_random_batches_end_as_the_source_does(
             read[connector] += len(part)
         for name, landed in project.land_well(spark).items():
             counts = landed.counts
-            assert counts.read == len(delivered[cast(Connector, name)][batch::4])
+            assert counts.read == len(delivered[cast(ConnectorName, name)][batch::4])
             assert counts.read == counts.applied + counts.superseded + counts.duplicate
             assert counts == project.state(spark, name).counts
     for connector in connectors:
@@ -303,7 +308,9 @@ def test_random_histories_in_random_batches_end_as_the_source_does(
         assert totals.duplicate <= totals.read - len({(c.case, c.key, c.place) for c in delivered[connector]})
 
 
-def _deliver_in_two_files(project: DbtProject, connector: Connector, offset: int, changes: Sequence[Change]) -> None:
+def _deliver_in_two_files(
+    project: DbtProject, connector: ConnectorName, offset: int, changes: Sequence[Change]
+) -> None:
     events = [
         unwrapped(
             change.op,

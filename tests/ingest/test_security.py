@@ -32,7 +32,7 @@ from ingest.errors import DeclarationError, InputError
 from ingest.operations.erase import erase, parse_key
 from ingest.operations.reconcile import reconcile
 from ingest.operations.replay import replay
-from ingest.schema.change import UNAVAILABLE_VALUE
+from ingest.schema.connectors import UNAVAILABLE_VALUE
 from ingest.silver.state import Counts
 
 SALT = "a salt for tests, and long enough"

@@ -18,8 +18,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from ingest.config.connectors import ConnectorName
 from ingest.config.sources_file import parse_data_type
-from ingest.config.tables import Column, Connector
+from ingest.config.tables import Column
 from ingest.decode.fields import Field
 from ingest.decode.registry import semantic_types
 from ingest.decode.types import converted
@@ -51,7 +52,7 @@ class Case:
     values: Sequence[tuple[Any, Any]]
     semantic_type: str | None = None
     in_json: bool = True
-    connector: Connector = "postgresql"
+    connector: ConnectorName = "postgresql"
     options: Mapping[str, Any] = field(default_factory=dict)
 
 

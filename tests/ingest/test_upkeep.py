@@ -17,7 +17,7 @@ from ingest.landing.run import land
 from ingest.operations.position import set_position
 from ingest.operations.purge import purge
 from ingest.operations.replay import replay
-from ingest.schema.change import UNAVAILABLE_VALUE
+from ingest.schema.connectors import UNAVAILABLE_VALUE
 from ingest.silver.change_log import changes_of
 from ingest.silver.state import Counts
 

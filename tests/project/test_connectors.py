@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import psutil
 import pytest
+from conftest import REPOSITORY
 
 from dev.chain import processes
 from dev.chain.connectors import Connector, connectors
 from dev.chain.processes import Server
+from ingest.config.connectors import LOG_COLUMNS, TRANSACTION_COLUMNS, ConnectorName
 from ingest.errors import LakeError
-from ingest.schema.change import POSITION_COLUMNS, TRANSACTION_COLUMNS
+from ingest.schema.connectors import CONNECTORS
 
 ALL = connectors(with_json=True)
 AVRO = connectors(with_json=False)
@@ -32,7 +36,7 @@ def test_unwrapped_events_have_every_column_that_orders_them(connector: Connecto
     fields = connector.config["transforms.unwrap.add.fields"].split(",")
     # Debezium names a field of a block __<block>_<field>, and of the event or its source __<field>.
     added = {"__" + field.replace(".", "_") for field in fields}
-    columns = (*POSITION_COLUMNS[kind(connector)], *TRANSACTION_COLUMNS)  # type: ignore[index]
+    columns = (*LOG_COLUMNS[kind(connector)], *TRANSACTION_COLUMNS)  # type: ignore[index]
     for column in columns:
         assert added & set(column.names), f"{column.name} is not among {sorted(added)}"
     assert {"__op", "__name", "__db", "__table", "__source_ts_ms"} <= added
@@ -51,6 +55,25 @@ def test_the_two_sets_share_nothing_that_one_of_them_owns() -> None:
         assert len(owned) == len(set(owned)) == 2, name
     prefixes = {connector.config["topic.prefix"] for connector in ALL}
     assert prefixes == {"tickit", "tickit_json"}
+
+
+def test_every_connector_that_can_be_declared_has_an_object_whose_order_is_by_its_own_columns() -> None:
+    assert set(CONNECTORS) == {*get_args(ConnectorName), None}
+    for name, connector in CONNECTORS.items():
+        columns = {column.name for column in connector.log_columns}
+        order = set(connector.order.columns) if connector.order else set()
+        assert order <= columns
+        assert bool(order) == (name is not None)
+
+
+def test_only_the_objects_of_connectors_know_their_names() -> None:
+    known = {"config/connectors.py", "schema/connectors.py", "operations/databases/rows.py"}
+    found = set()
+    for path in (REPOSITORY / "ingest").rglob("*.py"):
+        texts = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
+        if texts & set(get_args(ConnectorName)) and "datasets" not in path.parts:
+            found.add(str(path.relative_to(REPOSITORY / "ingest")))
+    assert found == known
 
 
 class Sleeper(Server):

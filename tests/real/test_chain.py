@@ -17,11 +17,11 @@ from dev.chain.databases import system_of
 from dev.chain.processes import free_port
 from dev.chain.servers import Kafka
 from dev.chain.settings import HOST, PORTS, read_passwords
+from ingest.config.connectors import LOG_COLUMNS
 from ingest.datasets import tickit
 from ingest.datasets.debezium import topic_of
 from ingest.datasets.model import replay
 from ingest.datasets.tickit_history import history
-from ingest.schema.change import POSITION_COLUMNS
 from real.live import ROW_CHANGES, SCALE, SEED, Live
 
 pytestmark = pytest.mark.real
@@ -76,7 +76,7 @@ def test_the_snapshot_comes_as_avro_with_every_column_that_orders_events(live: L
         for value in values:
             assert (value["__op"], value["__deleted"]) == ("r", "false")
             assert (value["__name"], value["__table"]) == ("tickit", table.name)
-            for column in POSITION_COLUMNS[system_of(table)]:
+            for column in LOG_COLUMNS[system_of(table)]:
                 assert value[column.name] is not None, (table.full_name, column.name)
     subjects = httpx.get(f"{live.chain.registry.address}/subjects", timeout=30).json()
     assert {f"{topic_of(table)}-{part}" for table in tickit.TABLES for part in ("key", "value")} <= set(subjects)
@@ -105,7 +105,7 @@ def test_changes_reach_the_databases_and_their_events_can_be_ordered(live: Live)
         changed[change.table.full_name] += 2 if change.is_key_change else 1  # a delete and a create
     events = live.events("tickit", changed)
     for table in tickit.TABLES:
-        columns = [column.name for column in POSITION_COLUMNS[system_of(table)]]
+        columns = [column.name for column in LOG_COLUMNS[system_of(table)]]
         streamed = [event for event in events[table.full_name] if event["__op"] != "r"]
         assert len(streamed) == changed[table.full_name] - snapshot[table.full_name].num_rows, table.full_name
         is_live: dict[int, bool] = {}

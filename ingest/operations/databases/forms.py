@@ -69,6 +69,11 @@ class Form:
     element: str | None = None
 
 
+# How a value is fetched: from the SQL of the value, its column, and the column as it is declared; None: it cannot be
+# compared.
+FormOf = Callable[[str, SourceColumn, Column], Form | None]
+
+
 @dataclass(frozen=True)
 class Reader:
     spark: SparkSession
@@ -134,8 +139,7 @@ def floating_form(query: str, wanted: T.DataType, *, single: bool, element: str 
         def normal(value: Expression) -> Expression:
             return value.cast("float").cast("double")
 
-    made: Step = lambda value: value.cast("float")  # noqa: E731
-    return Form(query, T.FloatType(), made=made, normal=normal, element=element)
+    return Form(query, T.FloatType(), made=lambda value: value.cast("float"), normal=normal, element=element)
 
 
 def timestamp_form(micros: str, divided_by: str, declared: Column, *, in_millis: bool) -> Form:

@@ -1,0 +1,309 @@
+"""What differs between the connectors whose events are landed: one object for each, and for a declared order.
+
+No other module asks a connector for its name: `connector_of` gives the object of a table, and the object says which
+metadata columns its events have, where in the log a change stands, what is written in place of a value that the log
+lacks, what a delete event holds, and what a number means where neither schema nor declaration says.
+
+Sources: Debezium's documentation of each connector ("Data change events", "Data type mappings", "Toasted values"), and
+the captures in ../shared/data/debezium-captures.
+"""
+
+from __future__ import annotations
+
+import base64
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from json import dumps
+from typing import Literal, Self
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ingest.config.connectors import COMMON_COLUMNS, LOG_COLUMNS, ConnectorName, MetadataColumn
+from ingest.config.tables import SemanticType, Table
+
+# What Debezium writes in place of a value that PostgreSQL's log does not hold (unavailable.value.placeholder).
+UNAVAILABLE_VALUE = "__debezium_unavailable_value"
+# Hexadecimal digits of a bigint.
+LONG_DIGITS = 16
+
+
+@dataclass(frozen=True)
+class Placeholder:
+    """What Debezium writes in place of a value that the log does not hold: as text, bytes, or the items of an array."""
+
+    value: str
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What the text of a JSON event holds then: the placeholder, its base64, or its bytes as numbers."""
+        return (self.value, self._base64, dumps(self._bytes, separators=(",", ":"))[1:-1])
+
+    def may_replace(self, data_type: T.DataType) -> bool:
+        """Whether a value that is written with this type may be a placeholder."""
+        return isinstance(data_type, T.StringType | T.BinaryType | T.ArrayType | T.MapType)
+
+    def replaces(self, value: Expression, data_type: T.DataType) -> Expression:
+        """Whether a value is a placeholder. Never null."""
+        if isinstance(data_type, T.StringType):
+            texts = [self.value, self._base64, dumps([self.value]), dumps(self._bytes, separators=(",", ":"))]
+            return F.coalesce(value.isin(*texts), F.lit(False))
+        if isinstance(data_type, T.BinaryType):
+            return F.coalesce(value == F.lit(self.value).cast("binary"), F.lit(False))
+        items = data_type.elementType if isinstance(data_type, T.ArrayType) else None
+        if isinstance(items, T.StringType):
+            return F.coalesce(value == F.array(F.lit(self.value)), F.lit(False))
+        if isinstance(items, T.IntegerType | T.LongType):
+            whole = F.array(*(F.lit(item).cast(items) for item in self._bytes))
+            return F.coalesce(value == whole, F.lit(False))
+        return F.lit(False)
+
+    @property
+    def _base64(self) -> str:
+        return base64.b64encode(self.value.encode()).decode()
+
+    @property
+    def _bytes(self) -> list[int]:
+        return list(self.value.encode())
+
+
+@dataclass(frozen=True)
+class Order(ABC):
+    """What orders the changes of a table: the places of its source's log, or declared columns.
+
+    Attributes
+    ----------
+    columns:
+        The columns that a streamed change must have.
+    orders_reads:
+        Rows that a snapshot read must have them as well.
+    """
+
+    columns: tuple[str, ...]
+    orders_reads: bool = False
+
+    @abstractmethod
+    def position(self) -> Expression:
+        """Where a change stands, as a text that sorts as the log does; null where an event has no place in it."""
+
+    def ties(self) -> Expression | None:
+        """Whether different changes of a row may share this place; None where none do."""
+        return None
+
+    @abstractmethod
+    def missing(self, *, is_envelope: bool) -> str:
+        """What is wrong with an event that lacks one of the columns, in one sentence."""
+
+
+@dataclass(frozen=True)
+class LogOrder(Order):
+    """The places in a database's log, which Debezium writes into the `source` block of its events."""
+
+    fields: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, connector: ConnectorName) -> Self:
+        """The order of a connector's log."""
+        required = [column for column in LOG_COLUMNS[connector] if column.required]
+        names = tuple(column.name for column in required)
+        return cls(names, fields=tuple(".".join(column.envelope) for column in required))
+
+    def missing(self, *, is_envelope: bool) -> str:
+        fields = ", ".join(self.fields)
+        if is_envelope:
+            return f"no log position: the envelope lacks {fields}"
+        return f"no log position: the connector's add.fields must hold {fields}"
+
+
+@dataclass(frozen=True)
+class WalOrder(LogOrder):
+    """PostgreSQL's write-ahead log: LSN of the last commit before the change, LSN of the change.
+
+    Debezium gives both in `source.sequence`; where it does not, the change's own LSN stands for the commit's. A row
+    read by a snapshot holds all that was committed before its LSN.
+    """
+
+    def position(self) -> Expression:
+        own = hexadecimal("__lsn", LONG_DIGITS)
+        commit = F.coalesce(F.lower(F.hex(commit_lsn().cast("binary"))), own)
+        read = F.concat(own, F.lit("." + "0" * LONG_DIGITS))
+        place = F.when(F.col("__op") == "r", read).otherwise(F.concat(commit, F.lit("."), own))
+        return F.when(F.col("__lsn").isNotNull(), place)
+
+
+@dataclass(frozen=True)
+class BinlogOrder(LogOrder):
+    """The binlog of MariaDB and MySQL: number of the file, position, and the row within the event where it is known."""
+
+    def position(self) -> Expression:
+        within = F.lower(F.concat(padded("__source_pos", LONG_DIGITS), F.lit("."), padded("__source_row", 8)))
+        place = F.concat(_sortable("__source_file", T.StringType()), F.lit("."), within)
+        return F.when(F.col("__source_pos").isNotNull() & F.col("__source_file").isNotNull(), place)
+
+    def ties(self) -> Expression:
+        """Changes of one event of the binlog share its place where their row within it is not known."""
+        return F.col("__source_row").isNull()
+
+
+@dataclass(frozen=True)
+class ChangeTableOrder(LogOrder):
+    """SQL Server's change tables: commit LSN, change LSN, event serial number (Debezium's documented order)."""
+
+    def position(self) -> Expression:
+        none = "00000000:00000000:0000"
+        place = F.concat(
+            F.col("__source_commit_lsn"),
+            F.lit("."),
+            F.coalesce("__source_change_lsn", F.lit(none)),
+            F.lit("."),
+            hexadecimal("__source_event_serial_no", 8),
+        )
+        return F.when(F.col("__source_commit_lsn").isNotNull(), place)
+
+
+@dataclass(frozen=True)
+class SequenceOrder(LogOrder):
+    """A DynamoDB stream: the sequence number of its records, up to 40 digits."""
+
+    def position(self) -> Expression:
+        return _sortable("__sequence_number", T.StringType())
+
+
+@dataclass(frozen=True)
+class DeclaredOrder(Order):
+    """`order_by`: the declared columns, of the table or of Debezium's metadata. Of a tie the later delivered counts."""
+
+    types: tuple[T.DataType, ...] = ()
+
+    def position(self) -> Expression:
+        first, *others = map(_sortable, self.columns, self.types)
+        return reduce(lambda left, right: F.concat(left, F.lit("."), right), others, first)
+
+    def ties(self) -> Expression:
+        """Any two changes may tie."""
+        return F.lit(True)
+
+    def missing(self, *, is_envelope: bool) -> str:
+        return f"no order: order_by names {', '.join(self.columns)}, and one of them is null"
+
+
+@dataclass(frozen=True)
+class Connector:
+    """A connector's events.
+
+    Attributes
+    ----------
+    log_columns:
+        The metadata columns that say where in the log a change stands.
+    order:
+        What orders the changes; None where only a declaration can say it.
+    delete_holds:
+        What a delete event has of its row: all of it, or the key alone, and fillers in the other columns.
+    placeholder:
+        What is written in place of a value that the log lacks; None where a log holds every value.
+    has_lsn:
+        `__lsn` numbers each change, and `__source_sequence` the commits before it.
+    timestamp:
+        What an integer means where a timestamp is declared and neither schema nor declaration says it: Debezium's
+        time.precision.mode=adaptive for the usual column type.
+    has_coded_decimals:
+        A decimal in a JSON text may be base64 of its unscaled integer (decimal.handling.mode=precise).
+    """
+
+    log_columns: tuple[MetadataColumn, ...] = ()
+    order: Order | None = None
+    delete_holds: Literal["row", "key"] = "row"
+    placeholder: Placeholder | None = None
+    has_lsn: bool = False
+    timestamp: SemanticType = "io.debezium.time.Timestamp"
+    has_coded_decimals: bool = True
+
+    @property
+    def metadata_columns(self) -> tuple[MetadataColumn, ...]:
+        """The metadata columns that silver keeps of its events, without those of transactions."""
+        return COMMON_COLUMNS + self.log_columns
+
+    @property
+    def is_placed_by_lsn(self) -> bool:
+        """Whether a change's place is the LSN of a commit, which events of an open transaction do not know."""
+        return isinstance(self.order, WalOrder)
+
+
+_MARIADB = Connector(LOG_COLUMNS["mariadb"], BinlogOrder.of("mariadb"))
+# Of each name that a declaration may give; None: the declaration gives none, and an order instead.
+CONNECTORS: Mapping[ConnectorName | None, Connector] = {
+    "postgresql": Connector(
+        LOG_COLUMNS["postgresql"],
+        WalOrder.of("postgresql"),
+        # With the replica identity that tables have by default.
+        delete_holds="key",
+        placeholder=Placeholder(UNAVAILABLE_VALUE),
+        has_lsn=True,
+        # timestamp(6); of MariaDB and SQL Server it is datetime, in milliseconds.
+        timestamp="io.debezium.time.MicroTimestamp",
+    ),
+    "mariadb": _MARIADB,
+    "mysql": _MARIADB,
+    "sqlserver": Connector(LOG_COLUMNS["sqlserver"], ChangeTableOrder.of("sqlserver")),
+    # Its numbers are texts.
+    "dynamodb": Connector(LOG_COLUMNS["dynamodb"], SequenceOrder.of("dynamodb"), has_coded_decimals=False),
+    None: Connector(has_coded_decimals=False),
+}
+
+
+def connector_of(table: Table) -> Connector:
+    """The connector of a table's events, with the order that is declared, where one is."""
+    connector = CONNECTORS[table.options.connector]
+    names = table.options.order_by
+    if not names:
+        return connector
+    types = {column.name: column.data_type for column in table.columns}
+    types |= {column.name: column.data_type for column in connector.metadata_columns}
+    return replace(connector, order=DeclaredOrder(names, orders_reads=True, types=tuple(types[name] for name in names)))
+
+
+def order_of(table: Table) -> Order:
+    """What orders the changes of a table: a declaration without a connector has an order (`IngestOptions`)."""
+    order = connector_of(table).order
+    assert order is not None
+    return order
+
+
+def commit_lsn(sequence: str = "__source_sequence") -> Expression:
+    """PostgreSQL's LSN of the last commit before a change: the first item of Debezium's `source.sequence`, or null."""
+    return F.regexp_extract(F.coalesce(F.col(sequence), F.lit("")), r'^\["?(\d+)"?,', 1).cast("bigint")
+
+
+def hexadecimal(name: str, width: int) -> Expression:
+    """A column's whole number as so many hexadecimal digits in lower case; 0 of null."""
+    return F.lower(padded(name, width))
+
+
+def padded(name: str, width: int) -> Expression:
+    """The same in upper case."""
+    # A bigint is eight bytes, whatever its value: no padding.
+    digits = F.hex(F.coalesce(F.col(name).cast("bigint"), F.lit(0)).cast("binary"))
+    return digits if width == LONG_DIGITS else F.substring(digits, LONG_DIGITS + 1 - width, width)
+
+
+def _sortable(name: str, data_type: T.DataType) -> Expression:
+    """A number or time as 16 hexadecimal digits that sort as it does, a text of Debezium's metadata as its digits do.
+
+    Null of null.
+    """
+    column = F.col(f"`{name}`")
+    if name == "__source_file":
+        # The digits at the end of the file's name.
+        digits = F.expr("substring(__source_file, length(rtrim('0123456789', __source_file)) + 1)")
+        return F.lpad(digits, 10, "0")
+    if isinstance(data_type, T.StringType):
+        return F.lpad(column, 40, "0")
+    if isinstance(data_type, T.TimestampType):
+        column = F.unix_micros(column)
+    elif isinstance(data_type, T.DateType):
+        column = F.unix_date(column)
+    # The sign bit turned round, so that negative numbers sort first.
+    return F.lower(F.hex(column.cast("bigint").bitwiseXOR(F.lit(-(2**63))).cast("binary")))
