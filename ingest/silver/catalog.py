@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
@@ -25,13 +26,24 @@ def schema_folder(spark: SparkSession, schema: str) -> str:
         The schema cannot be created.
     """
     try:
+        with suppress(AnalysisException):
+            return folder_of(spark, schema)
         # Tables are landed side by side, and the metastore does not take two creations of a schema at a time.
         with Shared.of(spark).lock("schemas"):
             if not spark.catalog.databaseExists(schema):
                 spark.sql(f"create database if not exists `{schema}`")
-        return spark.catalog.getDatabase(schema).locationUri
+        return folder_of(spark, schema)
     except (PySparkException, Py4JJavaError) as error:
         raise write_error(error, where=f"schema {schema}") from error
+
+
+def folder_of(spark: SparkSession, schema: str) -> str:
+    """Where the catalog has the tables of a schema that is there.
+
+    As `spark.catalog.getDatabase` says it, with fewer look-ups in the metastore: each batch asks for it.
+    """
+    found = spark._jsparkSession.sessionState().catalog().getDatabaseMetadata(schema)
+    return str(java_class(spark, "org.apache.spark.sql.catalyst.catalog.CatalogUtils").URIToString(found.locationUri()))
 
 
 def register(hudi: HudiTable, table: Table, column_types: Mapping[str, str]) -> None:
@@ -76,12 +88,18 @@ def _register_new_columns(hudi: HudiTable, table: Table, column_types: Mapping[s
     """
     state = hudi.spark._jsparkSession.sessionState()
     entry = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(table.relation))
-    known = T.StructType.fromJson(json.loads(entry.schema().json()))
-    if {column.name: column.dataType.simpleString() for column in known}.items() >= column_types.items():
+    text, place = str(entry.schema().json()), f"columns of {table.relation}"
+    made_of = (text, dict(column_types))
+    if Shared.of(hudi.spark).built(place, made_of, lambda: _types_in(text).items() >= column_types.items()):
         return
     partitions = set(table.options.partition_by)
     columns = T.StructType([column for column in hudi.read().schema if column.name not in partitions])
     register_columns(hudi.spark, table.schema, [f"{table.name}{suffix}" for suffix in (*table.views, "")], columns)
+
+
+def _types_in(schema: str) -> dict[str, str]:
+    """The types of the columns, by name, in a schema as JSON."""
+    return {column.name: column.dataType.simpleString() for column in T.StructType.fromJson(json.loads(schema))}
 
 
 def register_columns(spark: SparkSession, schema: str, tables: Sequence[str], columns: T.StructType) -> None:

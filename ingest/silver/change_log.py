@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
@@ -22,6 +22,7 @@ from ingest.schema.change import OPTIONAL, UNAVAILABLE_SEPARATOR, silver_columns
 from ingest.silver.hudi import HudiTable
 from ingest.silver.state import State
 from ingest.silver.table import SilverTable
+from ingest.spark.prepared import prepared
 
 SUFFIX = "__changes"
 # The columns of the history besides silver's own.
@@ -84,7 +85,7 @@ def put(
     good = _good(changes, state, table)
     if raised is not None and table.options.connector == "postgresql" and not table.options.order_by:
         good = _raised(good, raised, table)
-    rows = _as_kept(good, table)
+    rows = prepared(good, f"history of {table.relation}", table, partial(_as_kept, table=table))
     if set_aside:
         waiting = reduce(DataFrame.unionByName, (frame.select(_change(table).alias("__change")) for frame in set_aside))
         rows = rows.join(F.broadcast(waiting.distinct()), "__change", "left_anti")

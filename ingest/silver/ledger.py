@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest.silver.catalog import register_columns
+from ingest.silver.catalog import folder_of, register_columns
 from ingest.silver.hudi import HudiTable, TableOptions, literal, write_error
 from ingest.spark.jvm import refresh
 from ingest.spark.shared import Shared
@@ -36,9 +36,8 @@ class Ledger:
 
     def hudi(self, spark: SparkSession) -> HudiTable:
         """The Hudi table, in the folder of its schema."""
-        folder = spark.catalog.getDatabase(self.schema).locationUri
         options = TableOptions(self.schema, self.name, key=self.key, ordering=self.ordering, buckets=1)
-        return HudiTable(spark, f"{folder}/{self.name}", options)
+        return HudiTable(spark, f"{folder_of(spark, self.schema)}/{self.name}", options)
 
     def writing(self, spark: SparkSession) -> threading.RLock:
         """Held while the ledger is written; a caller that reads and then writes holds it for both.

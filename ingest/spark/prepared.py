@@ -42,7 +42,16 @@ def prepared(frame: DataFrame, place: str, made_of: object, transform: Transform
     """
     spark = frame.sparkSession
     schema = frame._jdf.schema().json()
-    known = Shared.of(spark).built(place, (spark, schema, made_of), lambda: _recorded(frame, transform))
+    now: list[DataFrame] = []
+
+    def build() -> _Recording | None:
+        result, recording = _recorded(frame, transform)
+        now.append(result)
+        return recording
+
+    known = Shared.of(spark).built(place, (spark, schema, made_of), build)
+    if now:
+        return now[0]
     return known.applied(frame) if known is not None else transform(frame)
 
 
@@ -106,10 +115,13 @@ class _Notes:
         self.is_whole = True
 
 
-def _recorded(frame: DataFrame, transform: Transformation) -> _Recording | None:
-    """The transformation's steps; None where it cannot be repeated by them."""
+def _recorded(frame: DataFrame, transform: Transformation) -> tuple[DataFrame, _Recording | None]:
+    """The frame, transformed, and the steps that did it; None where they cannot be repeated."""
     notes = _Notes()
-    result: Any = transform(DataFrame(_Recorder(frame._jdf, 0, notes), frame.sparkSession))._jdf
-    if not notes.is_whole or not isinstance(result, _Recorder):
-        return None
-    return _Recording(tuple(notes.steps), result._number)
+    spark = frame.sparkSession
+    result = transform(DataFrame(_Recorder(frame._jdf, 0, notes), spark))
+    last: Any = result._jdf
+    if not isinstance(last, _Recorder):
+        return result, None
+    recording = _Recording(tuple(notes.steps), last._number) if notes.is_whole else None
+    return DataFrame(last._dataset, spark), recording
