@@ -139,7 +139,7 @@ class _Peer:
         state = silver.state()
         assert state is not None
         self._options = {
-            **silver.write_options(state, "upsert"),
+            **silver.hudi.of_buckets(state.buckets).options.as_hudi(),
             "hoodie.combine.before.upsert": "true",
             "hoodie.table.ordering.fields": "__source_pos",
         }

@@ -84,8 +84,8 @@ MUTATIONS = (
     Mutation(
         "late changes not judged",
         "ingest/landing/batch.py",
-        "        if told.late and state is not None:\n",
-        "        if False:\n",
+        "    if not batch.found.late or batch.state is None:\n",
+        "    if True:\n",
         (LATER_BATCHES,),
     ),
     Mutation(
@@ -105,22 +105,22 @@ MUTATIONS = (
     Mutation(
         "snapshots amid the stream not placed",
         "ingest/landing/batch.py",
-        "    if told.mixed:\n",
+        "    if batch.found.mixed:\n",
         "    if False:\n",
         scene("a_transaction_that_was_open_during_the_snapshot_wins_in_one_batch"),
     ),
     Mutation(
         "unavailable values not filled",
         "ingest/landing/batch.py",
-        "        if told.unavailable and table.key:\n",
-        "        if False:\n",
+        "    if found.unavailable and table.key:\n",
+        "    if False:\n",
         scene("an_unavailable_value_keeps_what_silver_has"),
     ),
     Mutation(
         "late values do not reach rows that carry older ones",
         "ingest/landing/batch.py",
-        "            if judged.carries:\n",
-        "            if False:\n",
+        '    if any(row["carries"] for row in found):\n',
+        "    if False:\n",
         scene("a_value_that_comes_late_reaches_the_row_that_carried_an_older_one"),
     ),
     Mutation(
@@ -147,8 +147,8 @@ MUTATIONS = (
     Mutation(
         "a truncate leaves the rows of silver",
         "ingest/landing/batch.py",
-        "if told.truncates and state is not None and",
-        "if False and",
+        "if not batch.found.truncates or batch.state is None or not is_new:",
+        "if True:",
         scene("a_truncate_empties_the_table_and_what_is_older_stays_gone"),
     ),
     Mutation(
@@ -182,8 +182,8 @@ MUTATIONS = (
     Mutation(
         "the position does not advance",
         "ingest/landing/batch.py",
-        "            position=position,\n",
-        "            position=before.position or position,\n",
+        "        position=position,\n",
+        "        position=before.position or position,\n",
         (LATER_BATCHES,),
     ),
     Mutation(
@@ -251,9 +251,9 @@ MUTATIONS = (
     ),
     Mutation(
         "a key change does not look for the row it left",
-        "ingest/landing/batch.py",
-        "            for commit in gone.join(",
-        "            for commit in gone.limit(0).join(",
+        "ingest/landing/completion.py",
+        "        for commit in gone.join(",
+        "        for commit in gone.limit(0).join(",
         (MENDED,),
     ),
     Mutation(
@@ -266,8 +266,8 @@ MUTATIONS = (
     Mutation(
         "what waits in the quarantine is counted again",
         "ingest/landing/batch.py",
-        'return counts.moved(again, "quarantined", "duplicate")',
-        "return counts",
+        'counts=batch.counts.moved(again, "quarantined", "duplicate")',
+        "counts=batch.counts",
         (MENDED,),
     ),
     Mutation(
@@ -343,7 +343,7 @@ MUTATIONS = (
     Mutation(
         "misread events are quarantined",
         "ingest/landing/batch.py",
-        "    if told.misread:\n",
+        "    if batch.found.misread:\n",
         "    if False:\n",
         (EXAMPLES,),
     ),
@@ -371,8 +371,8 @@ MUTATIONS = (
     Mutation(
         "a new table is made for its first portion",
         "ingest/landing/batch.py",
-        "round(told.keys / share)",
-        "told.keys",
+        "round(found.keys / share)",
+        "found.keys",
         (f"{UPKEEP}::test_a_folder_is_landed_in_portions_and_the_table_made_for_all_of_it",),
     ),
     Mutation(
@@ -490,8 +490,8 @@ MUTATIONS = (
     Mutation(
         "a tombstone keeps nothing of its batch",
         "ingest/landing/batch.py",
-        "        if told.removed:\n",
-        "        if False:\n",
+        "    if found.removed:\n",
+        "    if False:\n",
         (f"{LOST}::test_a_changed_key_brings_values_that_only_its_first_batch_had",),
     ),
     Mutation(

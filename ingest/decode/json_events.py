@@ -49,6 +49,7 @@ from ingest.schema.change import READ, metadata_columns
 from ingest.schema.change import problem as problem_of
 from ingest.schema.connect import ConnectSchema, connect_schema
 from ingest.schema.evolution import EventField, Reading, Version
+from ingest.spark.prepared import prepared
 
 
 @dataclass(frozen=True)
@@ -168,6 +169,14 @@ def _schema_part(source: JsonSource, prefix: str | None, schema: ConnectSchema) 
 
 
 def _decode_json(source: JsonSource, seen: JsonForms, table: Table, reading: Reading) -> DataFrame:
+    def decode(lines: DataFrame) -> DataFrame:
+        return _decoded_json(replace(source, lines=lines), seen, table, reading)
+
+    made_of = (source.keys, source.are_records, seen, table, reading)
+    return prepared(source.lines, f"JSON of {table.relation}", made_of, decode)
+
+
+def _decoded_json(source: JsonSource, seen: JsonForms, table: Table, reading: Reading) -> DataFrame:
     text = body(F.col("value")) if seen.wrapped else F.col("value")
     bodies = source.lines.withColumn("_json", F.btrim(text, F.lit(WHITE_SPACE)))
     if seen.enveloped and seen.unwrapped:

@@ -37,6 +37,7 @@ from ingest.schema.change import metadata_columns
 from ingest.schema.change import problem as problem_of
 from ingest.schema.connect import DECIMAL
 from ingest.schema.evolution import EventField, Reading, Version
+from ingest.spark.prepared import prepared
 
 
 def typed_part(
@@ -67,7 +68,11 @@ def typed_part(
     is_control = any(is_of_control(set(event.names), fields) for fields in CONTROL)
 
     def decode(table: Table, reading: Reading) -> DataFrame:
-        return decode_rows(rows, table, semantic_types, reading, keys=keys, form=form)
+        def decode_frame(frame: DataFrame) -> DataFrame:
+            return decode_rows(frame, table, semantic_types, reading, keys=keys, form=form)
+
+        made_of = (dict(semantic_types), table, reading, keys, form)
+        return prepared(rows, f"typed events of {table.relation}", made_of, decode_frame)
 
     return Part(Version((), whole=False) if is_control else Version(fields), decode)
 

@@ -28,7 +28,7 @@ from ingest.silver.table import SilverTable
 # Instants of a cut that readers may still be at; older cuts are let go with the file versions they need.
 CUTS_KEPT = 10
 # A cut stays readable while a table makes this many commits beyond it; then the tables wait for the one that failed.
-# Less than the commits whose files `ingest.silver.table` keeps for such tables.
+# Less than the commits whose files `ingest.silver.hudi` keeps for such tables.
 COMMITS_BEYOND_A_CUT = 15
 _COLLECTIONS = "array<struct<data_collection:string,event_count:bigint>>"
 
@@ -230,7 +230,7 @@ def make_cut(spark: SparkSession, tables: Sequence[Table]) -> None:
     if before is not None:
         kept = before.select("cut_at").distinct().orderBy(F.col("cut_at").desc()).limit(CUTS_KEPT - 1)
         news = news.unionByName(before.join(kept, "cut_at", "left_semi").select(*news.columns)).localCheckpoint()
-    ledger.write(spark, news, "insert_overwrite_table")
+    ledger.write(spark, news, "overwrite")
 
 
 def newest_cut(spark: SparkSession, schema: str) -> dict[str, str]:

@@ -9,11 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -28,27 +26,12 @@ from ingest.operations.replay import decoded_again
 from ingest.schema.masking import all_null, in_silver, local_rows
 from ingest.silver import change_log, quarantine
 from ingest.silver.erased_keys import remember
-from ingest.silver.hudi import write_error
+from ingest.silver.hudi import HudiTable
 from ingest.silver.state import Counts, State
 from ingest.silver.table import SilverTable
 from ingest.spark.jvm import java_class
 
 Key = tuple[str | None, ...]
-# Every file group is compacted, as it is where one commit is one too many.
-_COMPACTING = {
-    "hoodie.compact.inline": "true",
-    "hoodie.compact.schedule.inline": "false",
-    "hoodie.compact.inline.max.delta.commits": "1",
-}
-# And of each file group one version is left, whatever time travel would like to see.
-_CLEANING = {
-    "hoodie.compact.schedule.inline": "false",
-    "hoodie.clean.automatic": "true",
-    "hoodie.clean.async.enabled": "false",
-    "hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS",
-    "hoodie.clean.fileversions.retained": "1",
-    "hoodie.clean.trigger.max.commits": "1",
-}
 # A shorter key stands by chance in files that say nothing of it, such as a timeline's.
 _LEAST_SEARCHED = 8
 _CHUNK = 1 << 24
@@ -103,19 +86,18 @@ class Place:
 
     Attributes
     ----------
-    options:
-        How it is written, without the operation.
+    metadata:
+        What the commits hold besides.
     rows:
         The rows to remove, with all the columns that are written.
     keys:
         Column `key`: the record keys, as text, that no file may hold afterwards.
     """
 
-    name: str
-    path: str
-    options: Mapping[str, str]
+    hudi: HudiTable
     rows: DataFrame
     keys: DataFrame
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 def parse_key(table: Table, text: str) -> Key:
@@ -207,7 +189,7 @@ def _silver(silver: SilverTable, state: State, keys: DataFrame) -> Place:
     table = silver.table
     is_gone = F.col(f"`{table.record_key}`").cast("string") == F.col("key")
     rows = silver.stored().join(F.broadcast(keys), is_gone, "left_semi").select(*silver.columns())
-    return Place(table.relation, silver.path, silver.write_options(state, "delete"), rows, keys)
+    return Place(silver.hudi.of_buckets(state.buckets), rows, keys, state.as_metadata())
 
 
 def _history(silver: SilverTable, state: State, keys: DataFrame) -> Place | None:
@@ -218,7 +200,7 @@ def _history(silver: SilverTable, state: State, keys: DataFrame) -> Place | None
     is_gone = F.col(f"`{silver.table.record_key}`").cast("string") == F.col("key")
     rows = changes.stored().join(F.broadcast(keys), is_gone, "left_semi").select(*changes.columns()).localCheckpoint()
     ids = rows.select(F.col("__change").alias("key"))
-    return Place(changes.table.relation, changes.path, change_log.write_options(changes, state.buckets), rows, ids)
+    return Place(change_log.hudi_table(changes, state.buckets), rows, ids)
 
 
 def _quarantined(silver: SilverTable, state: State, keys: DataFrame) -> tuple[Place | None, int]:
@@ -246,29 +228,19 @@ def _quarantined(silver: SilverTable, state: State, keys: DataFrame) -> tuple[Pl
             .localCheckpoint()
         )
     rows = kept.join(F.broadcast(ids), F.col("quarantine_id") == F.col("key"), "left_semi")
-    ledger = quarantine.of(table.schema)
-    return Place(ledger.relation, ledger.location(spark), ledger.write_options, rows, ids), unsearched
+    return Place(quarantine.of(table.schema).hudi(spark), rows, ids), unsearched
 
 
 def _erase_from(place: Place) -> Erased:
-    spark = place.keys.sparkSession
+    spark, table = place.hudi.spark, place.hudi
+    relation = table.options.relation
     count = place.rows.count()
-    is_mor = place.options.get("hoodie.datasource.write.table.type") == "MERGE_ON_READ"
-    _commit(place, place.rows, {"hoodie.datasource.write.operation": "delete", **(_COMPACTING if is_mor else {})})
-    # Hudi cleans before it compacts: the versions that the compaction left go with a commit of their own.
-    _commit(place, place.rows.limit(0), {"hoodie.datasource.write.operation": "upsert", **_CLEANING})
-    spark.catalog.refreshTable(place.name)
-    files = list(_files_below(spark, place.path))
+    table.erase(place.rows, place.metadata)
+    spark.catalog.refreshTable(relation)
+    files = list(_files_below(spark, table.path))
     data = [path for path in files if path.endswith(".parquet") and "/.hoodie/" not in path]
     others = [path for path in files if path not in set(data)]
-    return Erased(place.name, place.path, count, len(data), len(others), _holding(place, data, others))
-
-
-def _commit(place: Place, rows: DataFrame, options: Mapping[str, str]) -> None:
-    try:
-        rows.write.format("hudi").options(**{**place.options, **options}).mode("append").save(place.path)
-    except (PySparkException, Py4JJavaError) as error:
-        raise write_error(error, where=place.name) from error
+    return Erased(relation, table.path, count, len(data), len(others), _holding(place, data, others))
 
 
 def _files_below(spark: SparkSession, path: str) -> Iterator[str]:
@@ -285,7 +257,7 @@ def _holding(place: Place, data: Sequence[str], others: Sequence[str]) -> tuple[
     if data:
         rows = spark.read.schema("_hoodie_record_key string").parquet(*data)
         # With several partition columns Hudi writes the name of the key's column before the key.
-        prefix = place.options["hoodie.datasource.write.recordkey.field"] + ":"
+        prefix = place.hudi.options.key + ":"
         stored = F.col("_hoodie_record_key")
         key = F.when(stored.startswith(prefix), F.substring(stored, len(prefix) + 1, 1 << 30)).otherwise(stored)
         keyed = rows.select(F.col("_metadata.file_path").alias("file"), F.explode(F.array(key, stored)).alias("key"))

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -21,9 +19,10 @@ from pyspark.sql import functions as F
 from ingest.changes.position import epoch_of, is_placed_by_lsn, is_read, is_unplaced, log_position
 from ingest.config.tables import Table
 from ingest.schema.change import OPTIONAL, UNAVAILABLE_SEPARATOR, silver_columns
-from ingest.silver.hudi import SMALL_COMMITS, compaction_options, write_error
+from ingest.silver.hudi import HudiTable
 from ingest.silver.state import State
 from ingest.silver.table import SilverTable
+from ingest.spark.prepared import prepared
 
 SUFFIX = "__changes"
 # The columns of the history besides silver's own.
@@ -83,18 +82,10 @@ def put(
         The history could not be written; the caller must not commit the batch.
     """
     table = silver.table
-    is_truncate = F.coalesce(F.col("__op") == "t", F.lit(False))
-    good = changes.where("not _ignored and _problem is null")
-    if table.options.truncate == "ignore":
-        good = good.where(~is_truncate)
-    # A row that an incremental snapshot read stands where it was first delivered: after all that was landed before.
-    reached = F.concat(F.lit((state.watermark if state else "").partition("/")[0]), F.lit("/"), _offset())
-    stands = F.when(is_unplaced(table), F.greatest("__position", reached)).otherwise(F.col("__position"))
-    is_gone = F.when(is_truncate, "true").otherwise(F.col("__deleted"))
-    good = good.withColumns({"__deleted": is_gone, "__position": stands})
+    good = _good(changes, state, table)
     if raised is not None and is_placed_by_lsn(table):
         good = _raised(good, raised, table)
-    rows = _as_kept(good, table)
+    rows = prepared(good, f"history of {table.relation}", table, partial(_as_kept, table=table))
     if set_aside:
         waiting = reduce(DataFrame.unionByName, (frame.select(_change(table).alias("__change")) for frame in set_aside))
         rows = rows.join(F.broadcast(waiting.distinct()), "__change", "left_anti")
@@ -103,10 +94,7 @@ def put(
         rows = rows.join(F.broadcast(whole.select("__change")), "__change", "left_anti").unionByName(whole)
     history = changes_of(silver)
     if state is not None and not history.is_committed():
-        # A row that a truncate emptied is a delete of that row here.
-        is_emptied = {"__op": F.when(F.col("__op") == "t", "d").otherwise(F.col("__op"))}
-        held = silver.read().withColumns({**is_emptied, "_unavailable": F.lit(None).cast("string")})
-        rows = rows.unionByName(_as_kept(held, table))
+        rows = rows.unionByName(_as_kept(_held(silver), table))
     _write(history, rows, buckets)
 
 
@@ -122,6 +110,25 @@ def conform(silver: SilverTable, state: State) -> None:
     history = changes_of(silver)
     if history.is_committed():
         _write(history, _as_kept(nothing, silver.table), state.buckets)
+
+
+def _good(changes: DataFrame, state: State | None, table: Table) -> DataFrame:
+    """The changes of a batch that the history keeps, each where it stands in the history."""
+    is_truncate = F.coalesce(F.col("__op") == "t", F.lit(False))
+    good = changes.where("not _ignored and _problem is null")
+    if table.options.truncate == "ignore":
+        good = good.where(~is_truncate)
+    # A row that an incremental snapshot read stands where it was first delivered: after all that was landed before.
+    reached = F.concat(F.lit((state.watermark if state else "").partition("/")[0]), F.lit("/"), _offset())
+    stands = F.when(is_unplaced(table), F.greatest("__position", reached)).otherwise(F.col("__position"))
+    is_gone = F.when(is_truncate, "true").otherwise(F.col("__deleted"))
+    return good.withColumns({"__deleted": is_gone, "__position": stands})
+
+
+def _held(silver: SilverTable) -> DataFrame:
+    """Silver's rows as changes. A row that a truncate emptied is a delete of that row here."""
+    op = F.when(F.col("__op") == "t", "d").otherwise(F.col("__op"))
+    return silver.read().withColumns({"__op": op, "_unavailable": F.lit(None).cast("string")})
 
 
 def _raised(changes: DataFrame, winners: DataFrame, table: Table) -> DataFrame:
@@ -187,35 +194,21 @@ def _offset() -> Expression:
     return F.substring_index("__position", "/", -1)
 
 
-def write_options(history: SilverTable, buckets: int | None) -> dict[str, str]:
-    """Hudi's options to write to the history, without the operation."""
-    table = history.table
-    return {
-        "hoodie.table.name": table.name,
-        "hoodie.database.name": table.schema,
-        "hoodie.datasource.write.recordkey.field": "__change",
-        "hoodie.datasource.write.partitionpath.field": "__month",
-        "hoodie.datasource.write.hive_style_partitioning": "true",
-        "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
-        "hoodie.datasource.write.table.type": {"mor": "MERGE_ON_READ", "cow": "COPY_ON_WRITE"}[
-            table.options.table_type
-        ],
-        "hoodie.combine.before.upsert": "true",
-        "hoodie.table.ordering.fields": "__rank",
-        "hoodie.write.table.version": str(table.options.table_version),
-        "hoodie.write.auto.upgrade": "false",
-        "hoodie.index.type": "BUCKET",
-        "hoodie.bucket.index.hash.field": "__change",
-        "hoodie.bucket.index.num.buckets": str(table.options.buckets or buckets or 1),
-        **compaction_options(table.options.table_type),
-        **SMALL_COMMITS,
-    }
+def hudi_table(history: SilverTable, buckets: int | None) -> HudiTable:
+    """The history (`changes_of`) as it is written: silver's number of buckets in each month, unless one is declared."""
+    silver = history.hudi
+    options = replace(
+        silver.options,
+        key="__change",
+        ordering="__rank",
+        index="bucket",
+        buckets=history.table.options.buckets or buckets or 1,
+        combines=True,
+        keeps_cuts=False,
+    )
+    return replace(silver, options=options)
 
 
 def _write(history: SilverTable, rows: DataFrame, buckets: int | None) -> None:
-    try:
-        writer = rows.write.format("hudi").options(**write_options(history, buckets))
-        writer.option("hoodie.datasource.write.operation", "upsert").mode("append").save(history.path)
-    except (PySparkException, Py4JJavaError) as error:
-        raise write_error(error, where=history.path) from error
+    hudi_table(history, buckets).upsert(rows)
     history.register()

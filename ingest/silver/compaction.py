@@ -2,18 +2,74 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+
 from ingest.silver import change_log
+from ingest.silver.hudi import compaction_error
 from ingest.silver.table import SilverTable
+
+# A batch of so many rows that it writes this share of the table's files at once makes each read take four times as long
+# (docs/performance.md), and is compacted when nothing waits behind it.
+_LARGE_BATCH_ROWS, _LARGE_BATCH_SHARE = 1_000, 0.1
 
 
 def keep_up(silver: SilverTable, is_behind: bool) -> None:
-    """Compacts a table and its history, where that is due (`SilverTable.compact`).
+    """Compacts a table and its history, where that is due (`compact`).
 
     Raises
     ------
     WriteError
         Hudi could not write. Nothing is lost then.
     """
-    silver.compact(is_behind=is_behind)
+    compact(silver, is_behind=is_behind)
     if silver.table.options.history:
-        change_log.changes_of(silver).compact(is_behind=is_behind)
+        compact(change_log.changes_of(silver), is_behind=is_behind)
+
+
+def compact(silver: SilverTable, *, is_behind: bool = False) -> bool:
+    """Carries out the compaction that is due, or that was broken off; whether there was one.
+
+    Due is what a commit has planned, and what the last commit has written where that is much for the table. Other
+    commits may be made meanwhile.
+
+    Parameters
+    ----------
+    is_behind:
+        More input is unread: only what is planned is compacted.
+
+    Raises
+    ------
+    WriteError
+        Hudi could not write. Nothing is lost then: the plan stays.
+    """
+    table = silver.hudi
+    if table.options.table_type != "mor" or not table.exists():
+        return False
+    try:
+        timeline = table.timeline.active()
+        is_planned = not timeline.filterPendingCompactionTimeline().empty()
+        is_due = is_planned or (not is_behind and _ends_with_a_large_batch(timeline))
+    except Py4JJavaError as error:
+        raise compaction_error(error, table.options) from error
+    if is_due and not is_planned:
+        table.plan_compaction()
+    if is_due:
+        table.compact()
+    return is_due
+
+
+def _ends_with_a_large_batch(timeline: Any) -> bool:
+    """Whether the last commit has written log files of at least a tenth of what the last compaction wrote."""
+    last = timeline.getCommitsTimeline().filterCompletedInstants().lastInstant()
+    if not last.isPresent() or last.get().getAction() != "deltacommit":
+        return False
+    batch = timeline.readCommitMetadata(last.get())
+    if batch.fetchTotalRecordsWritten() < _LARGE_BATCH_ROWS:
+        return False
+    whole = timeline.getCommitAndReplaceTimeline().filterCompletedInstants().lastInstant()
+    if not whole.isPresent():
+        return False
+    share = _LARGE_BATCH_SHARE * timeline.readCommitMetadata(whole.get()).fetchTotalBytesWritten()
+    return bool(batch.fetchTotalBytesWritten() >= share)

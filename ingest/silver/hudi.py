@@ -1,35 +1,241 @@
-"""Hudi's options for small commits and compaction, texts for Spark SQL, and what kept Hudi from writing."""
+"""The only writer of Hudi tables: how a table is laid out and written, and the operations on it.
+
+Silver, its histories and its companion tables each describe their table with `TableOptions` and write by `HudiTable`.
+"""
 
 from __future__ import annotations
 
-from ingest.errors import LakeError, WriteError
-from ingest.spark.jvm import root_cause
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Literal
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from ingest.errors import LakeError, WriteError
+from ingest.silver.timeline import Timeline
+from ingest.spark.jvm import java_class, root_cause
+
+TableType = Literal["mor", "cow"]
+Operation = Literal["upsert", "bulk_insert", "delete", "insert_overwrite_table"]
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 # Hudi's settings for small commits: each of these was measured (docs/performance.md).
-SMALL_COMMITS = {
+_SMALL_COMMITS = {
     "hoodie.metadata.enable": "false",
     "hoodie.embed.timeline.server": "false",
     "hoodie.write.markers.type": "DIRECT",
 }
 # Readers of a cut travel back to it: its files must outlast the commits that may follow (ingest.landing.transactions).
-KEEPS_CUTS = {
+_KEEPS_CUTS = {
     "hoodie.clean.commits.retained": "20",
     "hoodie.keep.min.commits": "30",
     "hoodie.keep.max.commits": "40",
 }
-# After so many commits a merge-on-read table is compacted: what its readers merge stays bounded. A batch of so many
-# rows that it writes this share of the table's files at once makes each read take four times as long
-# (docs/performance.md), and is compacted when nothing waits behind it.
+# After so many commits a merge-on-read table is compacted: what its readers merge stays bounded.
 _COMMITS_A_COMPACTION = 10
+# An erasure compacts every file group, as a commit does where one delta commit is one too many.
+_COMPACTS_ALL = {
+    "hoodie.compact.inline": "true",
+    "hoodie.compact.schedule.inline": "false",
+    "hoodie.compact.inline.max.delta.commits": "1",
+}
+# And it leaves one version of each file group, whatever time travel would like to see.
+_KEEPS_ONE_VERSION = {
+    "hoodie.compact.schedule.inline": "false",
+    "hoodie.clean.automatic": "true",
+    "hoodie.clean.async.enabled": "false",
+    "hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS",
+    "hoodie.clean.fileversions.retained": "1",
+    "hoodie.clean.trigger.max.commits": "1",
+}
+_TABLE_TYPES: Mapping[TableType, str] = {"mor": "MERGE_ON_READ", "cow": "COPY_ON_WRITE"}
 
 
-def compaction_options(table_type: str) -> dict[str, str]:
-    """Hudi's options by which a commit plans a compaction where one is due. `SilverTable.compact` carries it out."""
-    return {
-        "hoodie.compact.inline": "false",
-        "hoodie.compact.schedule.inline": "true" if table_type == "mor" else "false",
-        "hoodie.compact.inline.max.delta.commits": str(_COMMITS_A_COMPACTION),
-    }
+@dataclass(frozen=True)
+class TableOptions:
+    """How a Hudi table is laid out and written.
+
+    Attributes
+    ----------
+    schema, name:
+        Of the table in the catalog.
+    key:
+        The column that is the record key.
+    ordering:
+        Of two rows of a key the one with the greater value of this column is kept.
+    partition_by:
+        The partition columns; none where the table is not partitioned.
+    index:
+        bucket: a row's file follows from its key and partition; global: a row is looked up in every partition, and
+        moves where its partition changes.
+    buckets:
+        Of each partition; None with a global index, and where the table is only read.
+    table_type, version:
+        Merge on read or copy on write, and the version of the table's format; None leaves both to Hudi.
+    combines:
+        Whether Hudi reduces the rows of a write to one a key first; None leaves it to Hudi.
+    keeps_cuts:
+        Whether files outlast the commits that may follow a cut.
+    """
+
+    schema: str
+    name: str
+    key: str
+    ordering: str
+    partition_by: tuple[str, ...] = ()
+    index: Literal["bucket", "global"] = "bucket"
+    buckets: int | None = None
+    table_type: TableType | None = None
+    version: int | None = None
+    combines: bool | None = None
+    keeps_cuts: bool = False
+
+    @property
+    def relation(self) -> str:
+        """The quoted name for Spark SQL."""
+        return f"`{self.schema}`.`{self.name}`"
+
+    def as_hudi(self) -> dict[str, str]:
+        """Hudi's options to write to the table, without the operation."""
+        return {
+            "hoodie.table.name": self.name,
+            "hoodie.database.name": self.schema,
+            "hoodie.datasource.write.recordkey.field": self.key,
+            "hoodie.table.ordering.fields": self.ordering,
+            "hoodie.write.auto.upgrade": "false",
+            **_SMALL_COMMITS,
+            **self._partitions(),
+            **self._index(),
+            **self._storage(),
+            **(_KEEPS_CUTS if self.keeps_cuts else {}),
+        }
+
+    def _partitions(self) -> dict[str, str]:
+        generator = {0: "Nonpartitioned", 1: "Simple"}.get(len(self.partition_by), "Complex")
+        return {
+            "hoodie.datasource.write.partitionpath.field": ",".join(self.partition_by),
+            "hoodie.datasource.write.keygenerator.class": f"org.apache.hudi.keygen.{generator}KeyGenerator",
+            **({"hoodie.datasource.write.hive_style_partitioning": "true"} if self.partition_by else {}),
+        }
+
+    def _index(self) -> dict[str, str]:
+        if self.index == "global":
+            # A row whose partition changes must move, not stand in both.
+            return {"hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "true"}
+        return {
+            "hoodie.index.type": "BUCKET",
+            "hoodie.bucket.index.hash.field": self.key,
+            "hoodie.bucket.index.num.buckets": str(self.buckets),
+        }
+
+    def _storage(self) -> dict[str, str]:
+        options: dict[str, str] = {}
+        if self.table_type is not None:
+            options |= {
+                "hoodie.datasource.write.table.type": _TABLE_TYPES[self.table_type],
+                # A commit plans a compaction where one is due; `ingest.silver.compaction` carries it out.
+                "hoodie.compact.inline": "false",
+                "hoodie.compact.schedule.inline": str(self.table_type == "mor").lower(),
+                "hoodie.compact.inline.max.delta.commits": str(_COMMITS_A_COMPACTION),
+            }
+        if self.version is not None:
+            options["hoodie.write.table.version"] = str(self.version)
+        if self.combines is not None:
+            options["hoodie.combine.before.upsert"] = str(self.combines).lower()
+        return options
+
+
+@dataclass(frozen=True)
+class HudiTable:
+    """A Hudi table at a path.
+
+    Each operation that writes makes one commit, or none where it raises `WriteError`. It may take `metadata`: entries
+    for the commit's own metadata, whose names begin with `lake.`.
+    """
+
+    spark: SparkSession
+    path: str
+    options: TableOptions
+
+    def of_buckets(self, buckets: int | None) -> HudiTable:
+        """The table, to be written in so many buckets a partition."""
+        return replace(self, options=replace(self.options, buckets=buckets))
+
+    @property
+    def timeline(self) -> Timeline:
+        """The table's commits."""
+        return Timeline(self.spark, self.path)
+
+    def exists(self) -> bool:
+        """Whether there is a Hudi table at the path."""
+        properties = java_class(self.spark, "org.apache.hadoop.fs.Path")(f"{self.path}/.hoodie/hoodie.properties")
+        return bool(properties.getFileSystem(self.spark._jsc.hadoopConfiguration()).exists(properties))
+
+    def read(self) -> DataFrame:
+        """The rows as they are, with Hudi's own columns."""
+        return self._load(_NOTHING)
+
+    def as_of(self, instant: str) -> DataFrame:
+        """The rows as they were at an instant, with Hudi's own columns."""
+        return self._load({"as.of.instant": instant})
+
+    def columns(self) -> list[str]:
+        """The names of the columns without Hudi's own."""
+        return [name for name in self.read().columns if not name.startswith("_hoodie_")]
+
+    def upsert(self, rows: DataFrame, metadata: Mapping[str, str] = _NOTHING) -> None:
+        """Writes each row in place of the one with its key; the first write makes the table."""
+        self._write(rows, "upsert", metadata)
+
+    def bulk_insert(self, rows: DataFrame, metadata: Mapping[str, str] = _NOTHING) -> None:
+        """Writes the rows of a new table, without a look at their keys."""
+        self._write(rows, "bulk_insert", metadata, {"hoodie.bulkinsert.sort.mode": "NONE"})
+
+    def delete(self, rows: DataFrame, metadata: Mapping[str, str] = _NOTHING) -> None:
+        """Removes the rows with these keys; they have all the table's columns."""
+        self._write(rows, "delete", metadata)
+
+    def insert_overwrite(self, rows: DataFrame, metadata: Mapping[str, str] = _NOTHING) -> None:
+        """Puts the rows in place of all that the table holds."""
+        self._write(rows, "insert_overwrite_table", metadata)
+
+    def erase(self, rows: DataFrame, metadata: Mapping[str, str] = _NOTHING) -> None:
+        """Removes the rows with these keys, and each earlier version of them, by two commits."""
+        self._write(rows, "delete", metadata, _COMPACTS_ALL if self.options.table_type == "mor" else _NOTHING)
+        # Hudi cleans before it compacts: the versions that the compaction left go with a commit of their own.
+        self._write(rows.limit(0), "upsert", metadata, _KEEPS_ONE_VERSION)
+
+    def plan_compaction(self) -> None:
+        """Plans a compaction of what is written, however few its commits are."""
+        self._call_compaction("schedule", {"hoodie.compact.inline.max.delta.commits": "1"})
+
+    def compact(self) -> None:
+        """Carries out the compactions that are planned. Other commits may be made meanwhile."""
+        self._call_compaction("run")
+
+    def _call_compaction(self, operation: Literal["schedule", "run"], more: Mapping[str, str] = _NOTHING) -> None:
+        options = ",".join(f"{name}={value}" for name, value in {**_SMALL_COMMITS, **more}.items())
+        call = f"call run_compaction(op => '{operation}', path => {literal(self.path)}, options => '{options}')"
+        try:
+            self.spark.sql(call)
+        except (PySparkException, Py4JJavaError) as error:
+            raise compaction_error(error, self.options) from error
+
+    def _load(self, options: Mapping[str, Any]) -> DataFrame:
+        return self.spark.read.format("hudi").options(**options).load(self.path)
+
+    def _write(
+        self, rows: DataFrame, operation: Operation, metadata: Mapping[str, str], more: Mapping[str, str] = _NOTHING
+    ) -> None:
+        options = {**self.options.as_hudi(), "hoodie.datasource.write.operation": operation, **metadata, **more}
+        if metadata:
+            options["hoodie.datasource.write.commitmeta.key.prefix"] = "lake."
+        try:
+            rows.write.format("hudi").options(**options).mode("append").save(self.path)
+        except (PySparkException, Py4JJavaError) as error:
+            raise write_error(error, where=self.path) from error
 
 
 def literal(text: str) -> str:
@@ -55,3 +261,12 @@ def write_error(error: Exception, *, where: str) -> LakeError:
     if "No space left" in text:
         return WriteError("the disk is full", where=where, action="free space and run again; nothing was landed")
     return WriteError(root_cause(error), where=where, action="nothing of this batch was landed; run again once mended")
+
+
+def compaction_error(error: Exception, options: TableOptions) -> WriteError:
+    """What kept a table from being compacted."""
+    return WriteError(
+        f"it cannot be compacted: {root_cause(error)}",
+        where=options.relation,
+        action="what was read is landed, and readers see it; it is tried again after the next batch, or run",
+    )

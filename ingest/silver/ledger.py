@@ -7,7 +7,6 @@ queried as any other table.
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,12 +14,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest.silver.catalog import register_columns
-from ingest.silver.hudi import SMALL_COMMITS, literal, write_error
+from ingest.silver.catalog import folder_of, register_columns
+from ingest.silver.hudi import HudiTable, TableOptions, literal, write_error
 from ingest.spark.jvm import refresh
-
-# The tables of a source are landed side by side; a ledger is one Hudi table with one writer at a time.
-_writing: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
+from ingest.spark.shared import Shared
 
 
 @dataclass(frozen=True)
@@ -37,30 +34,17 @@ class Ledger:
         """The quoted name for Spark SQL."""
         return f"`{self.schema}`.`{self.name}`"
 
-    def location(self, spark: SparkSession) -> str:
-        """The folder."""
-        return f"{spark.catalog.getDatabase(self.schema).locationUri}/{self.name}"
+    def hudi(self, spark: SparkSession) -> HudiTable:
+        """The Hudi table, in the folder of its schema."""
+        options = TableOptions(self.schema, self.name, key=self.key, ordering=self.ordering, buckets=1)
+        return HudiTable(spark, f"{folder_of(spark, self.schema)}/{self.name}", options)
 
-    @property
-    def write_options(self) -> dict[str, str]:
-        """Hudi's options to write to it, without the operation."""
-        return {
-            "hoodie.table.name": self.name,
-            "hoodie.database.name": self.schema,
-            "hoodie.datasource.write.recordkey.field": self.key,
-            "hoodie.datasource.write.partitionpath.field": "",
-            "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
-            "hoodie.table.ordering.fields": self.ordering,
-            "hoodie.write.auto.upgrade": "false",
-            "hoodie.index.type": "BUCKET",
-            "hoodie.bucket.index.num.buckets": "1",
-            **SMALL_COMMITS,
-        }
+    def writing(self, spark: SparkSession) -> threading.RLock:
+        """Held while the ledger is written; a caller that reads and then writes holds it for both.
 
-    @property
-    def writing(self) -> threading.RLock:
-        """Held while the ledger is written; a caller that reads and then writes holds it for both."""
-        return _writing[self.relation]
+        The tables of a source are landed side by side, and a ledger is one Hudi table with one writer at a time.
+        """
+        return Shared.of(spark).lock(self.relation)
 
     def read(self, spark: SparkSession) -> DataFrame | None:
         """The rows without Hudi's own columns; None where nothing was ever written."""
@@ -70,9 +54,7 @@ class Ledger:
         rows = spark.table(self.relation)
         return rows.drop(*(name for name in rows.columns if name.startswith("_hoodie")))
 
-    def write(
-        self, spark: SparkSession, rows: DataFrame, operation: Literal["upsert", "delete", "insert_overwrite_table"]
-    ) -> None:
+    def write(self, spark: SparkSession, rows: DataFrame, operation: Literal["upsert", "delete", "overwrite"]) -> None:
         """Commits the rows; the first write makes the table.
 
         Raises
@@ -80,16 +62,20 @@ class Ledger:
         WriteError
             Hudi could not write: nothing of it is visible then.
         """
-        try:
-            with self.writing:
-                location = self.location(spark)
-                writer = rows.write.format("hudi").options(**self.write_options)
-                writer.option("hoodie.datasource.write.operation", operation).mode("append").save(location)
-                spark.sql(f"create table if not exists {self.relation} using hudi location {literal(location)}")
-                if not set(rows.columns) <= set(spark.table(self.relation).columns):
-                    # It was made by an earlier version, which had fewer columns.
-                    columns = spark.read.format("hudi").load(location).schema
-                    register_columns(spark, self.schema, [self.name], columns)
-                refresh(spark, self.relation)
-        except (PySparkException, Py4JJavaError) as error:
-            raise write_error(error, where=self.relation) from error
+        with self.writing(spark):
+            try:
+                table = self.hudi(spark)
+                write = {"upsert": table.upsert, "delete": table.delete, "overwrite": table.insert_overwrite}
+                write[operation](rows)
+                self._register(table, rows)
+            except (PySparkException, Py4JJavaError) as error:
+                raise write_error(error, where=self.relation) from error
+
+    def _register(self, table: HudiTable, rows: DataFrame) -> None:
+        """Makes the table known to the catalog, and its new commit to the running session."""
+        spark = table.spark
+        spark.sql(f"create table if not exists {self.relation} using hudi location {literal(table.path)}")
+        if not set(rows.columns) <= set(spark.table(self.relation).columns):
+            # It was made by an earlier version, which had fewer columns.
+            register_columns(spark, self.schema, [self.name], table.read().schema)
+        refresh(spark, self.relation)

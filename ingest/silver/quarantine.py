@@ -105,7 +105,7 @@ def settle(spark: SparkSession, table: Table, replayed: DataFrame) -> None:
         The quarantine could not be written: the events are still in it, and may be replayed again without harm.
     """
     ledger = of(table.schema)
-    with ledger.writing:
+    with ledger.writing(spark):
         every = ledger.read(spark)
         assert every is not None
         ledger.write(spark, every.join(replayed.select(*_SAME), [*_SAME], "left_semi").select(*every.columns), "delete")

@@ -113,6 +113,10 @@ class State:
         del content["instant"]
         return json.dumps({"format": 1, **content}, separators=(",", ":"))
 
+    def as_metadata(self) -> dict[str, str]:
+        """The state as metadata of a Hudi commit."""
+        return {STATE_KEY: self.to_text()}
+
     @classmethod
     def from_text(cls, text: str, instant: str) -> State:
         """The state that `to_text` wrote."""

@@ -28,6 +28,7 @@ from ingest.datasets.delivery import deliver, deliver_in_order
 from ingest.datasets.model import Database, Row, RowChange, Table, Transaction, replay, row_at
 from ingest.datasets.sink import Bronze
 from ingest.datasets.tickit_history import HISTORY_FROM_US, SNAPSHOT_AT_US
+from ingest.silver.compaction import compact
 
 pytestmark = pytest.mark.spark
 SCALE = 0.002
@@ -138,7 +139,7 @@ class Shop:
         silver, schema = self.models.project.silver(self.models.spark, name), self.models.project.schema
         options = "hoodie.compact.inline.max.delta.commits=1"
         self.models.spark.sql(f"call run_compaction(op => 'schedule', path => '{silver.path}', options => '{options}')")
-        self.compactions += silver.compact()
+        self.compactions += compact(silver)
         self.models.spark.sql(f"call run_clean(table => '{schema}.{name}', retain_commits => 1)")
         silver.register()
 

@@ -19,6 +19,7 @@ from ingest.operations.purge import purge
 from ingest.operations.replay import replay
 from ingest.schema.connectors import UNAVAILABLE_VALUE
 from ingest.silver.change_log import changes_of
+from ingest.silver.compaction import compact
 from ingest.silver.state import Counts
 
 pytestmark = pytest.mark.spark
@@ -160,7 +161,7 @@ def test_a_table_is_compacted_beside_its_batches(make_project: MakeProject, spar
             wait_until(lambda: run.progress["note"].batches == batches, f"batch {number}")  # noqa: B023 - called at once
         wait_until(lambda: commits("*.commit") == [2, 1], "the compactions")
     assert run.failed == []
-    assert not any(place.compact() for place in places), "nothing is left to be done"
+    assert not any(compact(place) for place in places), "nothing is left to be done"
     assert project.rows(spark, "note") == [{"note_id": 1, "title": "batch 14", "body": "b"}]
     assert changes_of(silver).read().count() == 15
     assert project.state(spark, "note").totals == Counts(read=15, applied=15)
@@ -198,7 +199,7 @@ def test_a_batch_that_is_large_for_its_table_is_compacted_when_nothing_waits_beh
     (landed,) = land(spark, project.source().tables, upkeep=lambda table, behind: portions.append(behind))
     assert landed.error is None
     assert portions == [True, False]
-    assert not silver.compact(is_behind=True)
+    assert not compact(silver, is_behind=True)
     assert log_files() == 2
     project.land_well(spark)
     assert log_files() == 0, "what was left is found where nothing is new"

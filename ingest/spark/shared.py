@@ -1,0 +1,45 @@
+"""What all that works in one Spark application shares: locks, and values that are built once.
+
+It hangs on the application's SparkContext and ends with it; no module holds any of it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from pyspark.sql import SparkSession
+
+_NAME = "_lake_shared"
+_Value = TypeVar("_Value")
+
+
+class Shared:
+    """Locks by name, and values by place. May be used from several threads."""
+
+    def __init__(self) -> None:
+        self._locks: dict[str, threading.RLock] = {}
+        self._built: dict[str, tuple[object, object]] = {}
+
+    @classmethod
+    def of(cls, spark: SparkSession) -> Shared:
+        """That of the session's application."""
+        return cast(Shared, vars(spark.sparkContext).setdefault(_NAME, cls()))
+
+    def lock(self, name: str) -> threading.RLock:
+        """The lock of that name: one thread holds it at a time, as often as it likes."""
+        return self._locks.setdefault(name, threading.RLock())
+
+    def built(self, place: str, made_of: object, build: Callable[[], _Value]) -> _Value:
+        """What `build` gives; built anew only where `made_of` is not equal to what it was in that place before.
+
+        One value a place is kept: expressions of a table whose columns have changed replace those of before. What is
+        built must depend on nothing but `made_of`, and must not be changed.
+        """
+        known = self._built.get(place)
+        if known is not None and known[0] == made_of:
+            return cast(_Value, known[1])
+        value = build()
+        self._built[place] = (made_of, value)
+        return value
