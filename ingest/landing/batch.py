@@ -28,7 +28,6 @@ from ingest.changes.unavailable import (
     removed_values,
     with_removed_values,
 )
-from ingest.config.connections import FilesConnection
 from ingest.config.tables import Table
 from ingest.decode.decoded import EVENT_AS_JSON, MISREAD
 from ingest.errors import InputError
@@ -38,6 +37,7 @@ from ingest.silver import change_log, quarantine
 from ingest.silver.erased_keys import without_erased
 from ingest.silver.state import Counts, State
 from ingest.silver.table import SilverTable
+from ingest.sources.kinds import delivers_files
 
 
 class _Keep(Protocol):
@@ -174,7 +174,7 @@ def _placed(decoded: DataFrame, table: Table, replayed: int | None) -> DataFrame
     Its rows are known by their places, and a file that is read again may be read in other parts. What comes back from
     the quarantine has its line already.
     """
-    if table.key or replayed is not None or not isinstance(table.connection, FilesConnection):
+    if table.key or replayed is not None or not delivers_files(table):
         return decoded
     return with_line(decoded, decoded).drop("_order").withColumnRenamed("_line", "_order")
 
