@@ -60,6 +60,7 @@ from ingest.datasets import generate, tickit
 from ingest.datasets.debezium import avro_schema, topic_of
 from ingest.landing.run import land
 from ingest.sources import kafka
+from ingest.sources.kafka_client import partitions
 from ingest.spark.jars import choose_java, fetch
 from ingest.spark.jvm import java_class
 from ingest.spark.session import lasting, open_session
@@ -234,7 +235,7 @@ class Limit(Side):
         self._positions = {topic.name: kafka.KafkaPosition() for topic in topics}
 
     def take(self, topic: Topic) -> None:
-        listed = kafka.partitions(self.spark, topic.table)
+        listed = partitions(self.spark, topic.table)
         waiting = self._positions[topic.name].pending(listed, where=topic.name)
         rows = self.rows(topic, kafka.read(self.spark, topic.table, waiting))
         rows.write.mode("append").parquet(str(self.home / topic.name))

@@ -363,7 +363,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a folder is one portion, however large",
-        "ingest/landing/backlog.py",
+        "ingest/sources/files.py",
         "if size <= self.batch_bytes}",
         "if size}",
         (f"{UPKEEP}::test_a_folder_is_landed_in_portions_and_the_table_made_for_all_of_it",),

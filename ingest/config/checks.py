@@ -6,7 +6,7 @@ import re
 
 from pyspark.sql import types as T
 
-from ingest.config.connections import EventConnection, KafkaConnection
+from ingest.config.connections import EventConnection
 from ingest.config.connectors import ordering_columns
 from ingest.config.project import Project
 from ingest.config.tables import Column, ColumnOptions, IngestOptions, Table
@@ -37,11 +37,11 @@ def refuse_clashes(declared: tuple[Table, ...]) -> None:
 
 
 def require_topics(options: IngestOptions, connection: EventConnection, *, where: str) -> None:
-    if not isinstance(connection, KafkaConnection):
+    if not connection.has_topics:
         raise DeclarationError(
             f"topic_pattern is given, and the connection '{options.connection}' is of type {connection.type}",
             where=f"{where}: config.meta.ingest.topic_pattern",
-            expected="a connection of type kafka: a folder of files is one topic's",
+            expected="a connection that has topics, such as one of type kafka: a folder of files is one topic's",
         )
 
 

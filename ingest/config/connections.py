@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import (
     BaseModel,
@@ -77,27 +78,43 @@ class RegistryConnection(BaseModel):
         return self
 
 
-class FilesConnection(BaseModel):
+class EventConnection(BaseModel):
+    """Where events come from: what every such connection holds, whatever its type. Each type's own model extends it.
+
+    Attributes
+    ----------
+    type:
+        Which source it is of (`ingest.sources`).
+    hash_salt:
+        What the hashes of `policy: hash` are made with (see `ingest.schema.masking`).
+    has_topics:
+        Whether a table's events may lie in several topics, which `topic_pattern` names.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    has_topics: ClassVar[bool] = False
+
+    type: str
+    registry: RegistryConnection | None = None
+    hash_salt: SecretStr | None = None
+
+
+class FilesConnection(EventConnection):
     """Change events as files: `<path>/<topic>/**`, as Kafka Connect's object-store sinks write them.
 
     Attributes
     ----------
     batch_bytes:
         No more files of a table than have this size together are landed by one commit, or one file.
-    hash_salt:
-        What the hashes of `policy: hash` are made with (see `ingest.schema.masking`).
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     type: Literal["files"]
     path: str
     batch_bytes: ByteSize = Field(default=_BATCH_BYTES, ge=1)
-    registry: RegistryConnection | None = None
-    hash_salt: SecretStr | None = None
 
 
-class KafkaConnection(BaseModel):
+class KafkaConnection(EventConnection):
     """Change events as records of Kafka, read in bounded ranges from the position that silver was committed with.
 
     Attributes
@@ -106,19 +123,15 @@ class KafkaConnection(BaseModel):
         Settings of Kafka's clients, passed through: `security.protocol`, `sasl.*`, `ssl.*` and others.
     batch_records, batch_bytes:
         No more records of a table than this are landed by one commit, and no more than have about this size together.
-    hash_salt:
-        See `FilesConnection`.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    has_topics = True
 
     type: Literal["kafka"]
     bootstrap_servers: str = Field(min_length=1)
     options: Mapping[str, SecretStr] = Field(default_factory=dict)
     batch_records: int = Field(default=500_000, ge=1)
     batch_bytes: ByteSize = Field(default=_BATCH_BYTES, ge=1)
-    registry: RegistryConnection | None = None
-    hash_salt: SecretStr | None = None
 
     @field_validator("options")
     @classmethod
@@ -132,9 +145,6 @@ class KafkaConnection(BaseModel):
         """What Kafka's clients are given, secrets among it: not to be shown."""
         given = {name: value.get_secret_value() for name, value in self.options.items()}
         return {"bootstrap.servers": self.bootstrap_servers, "isolation.level": "read_committed", **given}
-
-
-EventConnection = FilesConnection | KafkaConnection
 
 
 class JdbcConnection(BaseModel):
@@ -162,8 +172,10 @@ class JdbcConnection(BaseModel):
         return self.url.split(":")[1]
 
 
-Connection = FilesConnection | KafkaConnection | JdbcConnection
+Connection = EventConnection | JdbcConnection
 _MODELS: Mapping[str, type[Connection]] = {"files": FilesConnection, "kafka": KafkaConnection, "jdbc": JdbcConnection}
+# The group of entry points by which another distribution brings a source. Each is named as the type of its connections.
+_GROUP = "lake.sources"
 
 
 def read_connections(path: Path, renderer: Renderer) -> dict[str, Connection]:
@@ -171,10 +183,8 @@ def read_connections(path: Path, renderer: Renderer) -> dict[str, Connection]:
     for name, raw in read_yaml(path).items():
         where = f"{path}: {name}"
         kind = raw.get("type") if isinstance(raw, dict) else None
-        if isinstance(raw, dict) and kind not in _MODELS:
-            raise DeclarationError(f"is of type '{kind}'", where=where, expected=f"one of: {', '.join(_MODELS)}")
-        model = _MODELS.get(str(kind), FilesConnection)
-        for key in _written_secrets(raw):
+        model = _model(str(kind), where) if isinstance(raw, dict) else FilesConnection
+        for key in _written_secrets(raw, {*_SECRET_KEYS, *_secrets_of(model)}):
             raise DeclarationError(
                 f"{key} is written into the file", where=where, expected=f"{key}: \"{{{{ env_var('...') }}}}\""
             )
@@ -186,9 +196,56 @@ def read_connections(path: Path, renderer: Renderer) -> dict[str, Connection]:
     return connections
 
 
-def _written_secrets(raw: Any) -> Iterator[str]:
+def installed_source(kind: str) -> Any:
+    """The class that another distribution brings for a type of connections; None where none does.
+
+    Raises
+    ------
+    DeclarationError
+        The distribution is broken, or its entry point names no source.
+    """
+    found = next(iter(entry_points(group=_GROUP, name=kind)), None)
+    if found is None:
+        return None
+    try:
+        source = found.load()
+    except (ImportError, AttributeError) as error:
+        raise DeclarationError(
+            f"the source '{kind}' cannot be loaded: {error}",
+            where=f"entry point {_GROUP}: {found.value}",
+            expected="a class of that name",
+            action="mend or reinstall the distribution that it belongs to",
+        ) from error
+    model = getattr(source, "model", None)
+    if not (isinstance(model, type) and issubclass(model, EventConnection)):
+        raise DeclarationError(
+            f"the source '{kind}' has no model of its connections",
+            where=f"entry point {_GROUP}: {found.value}",
+            expected="a subclass of ingest.sources.base.Source, whose `model` extends EventConnection",
+        )
+    return source
+
+
+def _model(kind: str, where: str) -> type[Connection]:
+    """What connections of a type hold."""
+    if kind in _MODELS:
+        return _MODELS[kind]
+    source = installed_source(kind)
+    if source is None:
+        known = [*_MODELS, *sorted(entry_points(group=_GROUP).names - _MODELS.keys())]
+        raise DeclarationError(f"is of type '{kind}'", where=where, expected=f"one of: {', '.join(known)}")
+    model: type[EventConnection] = source.model
+    return model
+
+
+def _secrets_of(model: type[Connection]) -> set[str]:
+    """The keys of a model that are secrets by their type."""
+    return {key for key, field in model.model_fields.items() if field.annotation in (SecretStr, SecretStr | None)}
+
+
+def _written_secrets(raw: Any, secrets: Collection[str]) -> Iterator[str]:
     """The secrets of a connection that stand in the file."""
     for key, value in raw.items() if isinstance(raw, dict) else ():
-        if (key in _SECRET_KEYS or _SECRET_SETTING.search(str(key))) and "env_var(" not in str(value):
+        if (key in secrets or _SECRET_SETTING.search(str(key))) and "env_var(" not in str(value):
             yield key
-        yield from _written_secrets(value)
+        yield from _written_secrets(value, secrets)

@@ -14,9 +14,7 @@ from pathlib import Path
 from ingest.config.connections import (
     Connection,
     EventConnection,
-    FilesConnection,
     JdbcConnection,
-    KafkaConnection,
     read_connections,
 )
 from ingest.config.rendering import Renderer, Yaml, read_yaml
@@ -100,9 +98,9 @@ class Project:
     def connection(self, name: str, *, where: str) -> EventConnection:
         """The connection for events of that name; `where` is the place that asks for it."""
         found = self.connections.get(name)
-        if isinstance(found, FilesConnection | KafkaConnection):
+        if isinstance(found, EventConnection):
             return found
-        raise self._no_connection(name, (FilesConnection, KafkaConnection), where)
+        raise self._no_connection(name, (EventConnection,), where)
 
     def database(self, name: str, *, where: str) -> JdbcConnection:
         """The connection to a database of that name; `where` is the place that asks for it."""

@@ -18,7 +18,7 @@ from ingest.decode.json_events import JsonSource, json_parts
 from ingest.decode.registry import Registry, semantic_types
 from ingest.decode.typed_events import typed_part
 from ingest.decode.wire_format import RECORD_COLUMNS, record_parts
-from ingest.sources.files import EventFile
+from ingest.sources.raw import EventFile
 from ingest.spark.jvm import first_line, java_class
 
 _SYNC_BYTES = 16

@@ -25,7 +25,6 @@ from ingest.changes.unavailable import (
     may_be_moved,
     with_removed_values,
 )
-from ingest.config.connections import FilesConnection
 from ingest.config.tables import Table
 from ingest.decode.decoded import MISREAD
 from ingest.errors import InputError
@@ -34,6 +33,7 @@ from ingest.silver import change_log, quarantine
 from ingest.silver.erased_keys import without_erased
 from ingest.silver.state import Counts, State
 from ingest.silver.table import SilverTable
+from ingest.sources.kinds import delivers_files
 from ingest.spark.prepared import prepared
 from ingest.spark.shared import Shared
 
@@ -200,7 +200,7 @@ def _place(batch: Batch) -> Batch:
     is read again may be read in other parts. What comes back from the quarantine has its line already.
     """
     table, changes = batch.table, batch.changes
-    if not table.key and batch.replayed is None and isinstance(table.connection, FilesConnection):
+    if not table.key and batch.replayed is None and delivers_files(table):
         changes = with_line(changes, changes).drop("_order").withColumnRenamed("_line", "_order")
     placed = prepared(changes, f"positions of {table.relation}", table, partial(with_position, table=table))
     return replace(batch, changes=without_erased(placed, table, batch.before.erased))

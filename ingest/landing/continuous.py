@@ -1,7 +1,7 @@
 """Lands a source for as long as it is wanted: each table at its own pace, as soon as there is something of it.
 
-Nothing waits for a clock: one consumer per connection is answered by the brokers when a record comes, and wakes the
-table it is of. Files have no such news; their folders are listed every other second.
+Nothing waits for a clock where a source has news: one watch per connection wakes the tables whose records have come.
+A source without news, such as files, is listed every other second.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from ingest.config.connections import KafkaConnection
+from ingest.config.connections import EventConnection
 from ingest.config.tables import Table
 from ingest.errors import LakeError, QuarantineError, UnavailableError
-from ingest.landing.backlog import Places
 from ingest.landing.failures import remember_failures
 from ingest.landing.health import judged
 from ingest.landing.run import land, land_safely
@@ -32,12 +31,13 @@ from ingest.landing.transactions import is_consistent, topic_table
 from ingest.silver.compaction import keep_up
 from ingest.silver.state import Counts
 from ingest.silver.table import SilverTable
-from ingest.sources import kafka
+from ingest.sources.base import Offsets, Watch
+from ingest.sources.kinds import source_of
 
 log = logging.getLogger(__name__)
-# Folders of files are listed this often, in seconds.
-_FILES_EVERY_S = 2.0
-# A table of Kafka that nothing comes for is listed this often: partitions and topics may have been added.
+# Sources without news are listed this often, in seconds.
+_LISTED_EVERY_S = 2.0
+# A table of a watched source that nothing comes for is listed this often: partitions and topics may have been added.
 _LOOKED_FOR_MORE_EVERY_S = 30.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 
@@ -191,8 +191,8 @@ class Continuous:
             self._news.wait(tables[0], ends)
         self._tell(tables, state="stopped")
 
-    def _land(self, tables: Sequence[Table]) -> tuple[Sequence[Landed], Places]:
-        """What came of it, and behind which records there was nothing yet."""
+    def _land(self, tables: Sequence[Table]) -> tuple[Sequence[Landed], Offsets]:
+        """What came of it, and the end offsets before it."""
         ends: dict[tuple[str, int], int] = {}
 
         def show(name: str, stage: str, detail: str) -> None:
@@ -200,13 +200,8 @@ class Continuous:
                 self._tell([table for table in tables if table.name == name], state="landing")
 
         if is_consistent(tables):
-            if isinstance(tables[0].connection, KafkaConnection):
-                # The end of a transaction is news as well.
-                try:
-                    listed = kafka.partitions(self._spark, topic_table(tables[0]))
-                    ends = {(part.topic, part.number): part.end for part in listed}
-                except LakeError as error:
-                    log.debug("the transaction topic cannot be listed", exc_info=error)
+            # The end of a transaction is news as well.
+            ends |= self._news.ends(topic_table(tables[0]))
             results = land(self._spark, tables, workers=len(tables), progress=show, upkeep=self._upkeep.ask)
         else:
             results = [land_safely(self._spark, tables[0], show, partial(land_table, upkeep=self._upkeep.ask))]
@@ -328,56 +323,73 @@ class _Upkeep:
 
 
 class _News:
-    """Waits for records with one consumer per connection, or for a while where a source has no news."""
+    """Waits for news with one watch per connection, or for a while where a source has no news."""
 
     def __init__(self, spark: SparkSession, stopping: threading.Event) -> None:
         self._spark = spark
         self._stopping = stopping
         self._lock = threading.Lock()
-        self._watches: dict[str, kafka.Watch] = {}
+        # By their connections, which cannot be hashed; they are few.
+        self._watches: list[tuple[EventConnection, Watch | None]] = []
         self._threads: list[threading.Thread] = []
-        self._waiting: dict[tuple[str, str, int], threading.Event] = {}
+        self._waiting: dict[threading.Event, tuple[Watch, Offsets]] = {}
 
-    def wait(self, table: Table, ends: Places) -> None:
-        """Until there are records behind the ends of partitions; or until it is time to look."""
-        if not isinstance(table.connection, KafkaConnection):
-            self._stopping.wait(_FILES_EVERY_S)
+    def ends(self, table: Table) -> Offsets:
+        """The end offsets of a table that nothing is landed of here; none where its source has no news."""
+        try:
+            if self._watch(table.connection) is None:
+                return {}
+            return source_of(self._spark, table.connection).listed(table).ends()
+        except LakeError as error:
+            log.debug("%s cannot be listed", table.options.topic, exc_info=error)
+            return {}
+
+    def wait(self, table: Table, ends: Offsets) -> None:
+        """Until there are records behind end offsets; or until it is time to look."""
+        try:
+            watch = self._watch(table.connection)
+        except LakeError as error:
+            log.debug("%s cannot be watched", table.options.connection, exc_info=error)
+            watch = None
+        if watch is None:
+            self._stopping.wait(_LISTED_EVERY_S)
             return
-        watch, here = self._watch(table.connection), threading.Event()
-        places = [(table.options.connection, topic, number) for topic, number in ends]
+        here = threading.Event()
         with self._lock:
-            self._waiting |= dict.fromkeys(places, here)
+            self._waiting[here] = (watch, ends)
         watch.listen(ends)
         if not self._stopping.is_set():
             here.wait(_LOOKED_FOR_MORE_EVERY_S)
         with self._lock:
-            for place in places:
-                self._waiting.pop(place, None)
+            del self._waiting[here]
 
     def wake(self) -> None:
         """Ends every wait."""
         with self._lock:
-            for event in self._waiting.values():
+            for event in self._waiting:
                 event.set()
 
     def close(self) -> None:
-        """Ends the consumers; nothing waits any more."""
+        """Ends the watches; nothing waits any more."""
         for thread in self._threads:
             thread.join()
-        for watch in self._watches.values():
-            watch.close()
+        for _, watch in self._watches:
+            if watch is not None:
+                watch.close()
 
-    def _watch(self, connection: KafkaConnection) -> kafka.Watch:
-        key = str(sorted(connection.settings.items()))
+    def _watch(self, connection: EventConnection) -> Watch | None:
         with self._lock:
-            if key not in self._watches:
-                watch = kafka.Watch(self._spark, connection)
-                self._watches[key] = watch
+            for known, watch in self._watches:
+                if known == connection:
+                    return watch
+            watch = source_of(self._spark, connection).watch()
+            self._watches.append((connection, watch))
+            if watch is not None:
                 self._threads.append(threading.Thread(target=self._watching, args=(watch,), name="watch", daemon=True))
                 self._threads[-1].start()
-            return self._watches[key]
+            return watch
 
-    def _watching(self, watch: kafka.Watch) -> None:
+    def _watching(self, watch: Watch) -> None:
         while not self._stopping.is_set():
             try:
                 found = watch.wait(0.5)
@@ -388,6 +400,6 @@ class _News:
                 self._stopping.wait(_FIRST_PAUSE_S)
                 continue
             with self._lock:
-                for (_, topic, number), event in self._waiting.items():
-                    if (topic, number) in found:
+                for event, (of, ends) in self._waiting.items():
+                    if of is watch and not found.isdisjoint(ends):
                         event.set()

@@ -15,7 +15,7 @@ from ingest.decode.decoded import Part
 from ingest.decode.object_files import HeldBack
 from ingest.errors import LakeError, UnavailableError
 from ingest.landing import batch
-from ingest.landing.backlog import NONE_WAITS, Pending, Places, Read, pending_of
+from ingest.landing.backlog import NONE_WAITS, Pending, Read, pending_of
 from ingest.landing.schema_plan import schema_planned
 from ingest.landing.transactions import Gate
 from ingest.schema.evolution import Reading
@@ -23,6 +23,7 @@ from ingest.silver import change_log
 from ingest.silver.compaction import keep_up
 from ingest.silver.state import Counts, State
 from ingest.silver.table import SilverTable
+from ingest.sources.base import Offsets
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ class Landed:
     waits_for:
         What they wait for.
     ends:
-        Behind which records of Kafka there was nothing when the run began.
+        The end offsets of the source when the run began; none of files.
     totals:
         What became of all events that were ever read of the table, this run's among them.
     error:
@@ -58,7 +59,7 @@ class Landed:
     seconds: float = 0.0
     waiting: int = 0
     waits_for: str = ""
-    ends: Places = field(default_factory=dict)
+    ends: Offsets = field(default_factory=dict)
     totals: Counts = field(default_factory=Counts)
     error: LakeError | None = None
 

@@ -1,1 +1,1 @@
-"""Sources of change events: each reads a bounded range and says which positions it covers; nothing else."""
+"""Sources of change events: each lists what a table has not read, reads a portion of it, and says its new position."""

@@ -4,66 +4,21 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import zlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from ingest.config.connections import FilesConnection
 from ingest.config.tables import Table
 from ingest.errors import InputError
-from ingest.spark.jvm import java_class
-
-Encoding = Literal["avro", "json", "records"]
-ENCODINGS: dict[str, Encoding] = {".avro": "avro", ".json": "json", ".jsonl": "json", ".parquet": "records"}
-# <topic>+<partition>+<start offset>.<extension>, as Kafka Connect's object-store sinks name their files.
-_SINK_NAME = re.compile(r".*\+(?P<partition>\d+)\+(?P<offset>\d+)\.\w+")
-
-
-@dataclass(frozen=True, order=True)
-class EventFile:
-    """A file of change events.
-
-    Attributes
-    ----------
-    path:
-        Its full path, as Spark names it.
-    size, modified_ms:
-        Bytes, and milliseconds since 1970: a file that was written again is another file.
-    """
-
-    path: str
-    size: int
-    modified_ms: int
-
-    @property
-    def name(self) -> str:
-        """The last part of the path."""
-        return self.path.rsplit("/", 1)[-1]
-
-    @property
-    def encoding(self) -> Encoding | None:
-        """How the events are encoded, by the file's extension; None for a file that holds no events."""
-        return ENCODINGS.get("." + self.name.rsplit(".", 1)[-1])
-
-    @property
-    def partition(self) -> int:
-        """The Kafka partition in the file's name; 0 where the name has none."""
-        matched = _SINK_NAME.fullmatch(self.name)
-        return int(matched["partition"]) if matched else 0
-
-    @property
-    def start_offset(self) -> int:
-        """The Kafka offset of the first event, from the file's name.
-
-        A file that is not named by a sink has its modification time instead, which orders files by arrival.
-        """
-        matched = _SINK_NAME.fullmatch(self.name)
-        return int(matched["offset"]) if matched else self.modified_ms
+from ingest.sources.base import NOTHING_WITHHELD, Source, Unread, Withheld
+from ingest.sources.raw import EventFile, RawFiles
+from ingest.spark.jvm import java_class, root_cause
 
 
 @dataclass(frozen=True)
@@ -154,3 +109,80 @@ class TopicFolder:
         system = path.getFileSystem(spark._jsc.hadoopConfiguration())
         root = str(system.makeQualified(path).toString())
         return root, [EventFile(row.path, row.length, row.modified_ms) for row in listing.collect()]
+
+
+@dataclass(frozen=True)
+class UnreadFiles(Unread):
+    """Files of events that have not been landed."""
+
+    root: str
+    batch_bytes: int
+    listed: tuple[EventFile, ...]
+    before: FilesPosition
+    files: tuple[EventFile, ...]
+
+    unit = "files"
+
+    @property
+    def landed(self) -> int:
+        return len(self.before.files)
+
+    @property
+    def number(self) -> int:
+        return len(self.files)
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.size for file in self.files)
+
+    @property
+    def position(self) -> str:
+        return self.before.to_text(self.root)
+
+    def portion(self) -> UnreadFiles:
+        if self.bytes <= self.batch_bytes:
+            return self
+        # By offset first: the partitions go on side by side.
+        unread = sorted(self.files, key=lambda file: (file.start_offset, file.partition, file.path))
+        sizes = accumulate(file.size for file in unread)
+        taken = {file for file, size in zip(unread, sizes, strict=True) if size <= self.batch_bytes} or {unread[0]}
+        return replace(self, files=tuple(file for file in self.files if file in taken))
+
+    def read(self) -> RawFiles:
+        return RawFiles(self.files)
+
+    def after(self, withheld: Withheld = NOTHING_WITHHELD) -> str:
+        partly = {file: withheld.files[file] for file in self.files if file in withheld.files}
+        return self.before.advanced(self.listed, self.files, partly).to_text(self.root)
+
+    def at(self, *, to_latest: bool) -> str:
+        nothing = FilesPosition()
+        return (nothing.advanced(self.listed, self.listed) if to_latest else nothing).to_text(self.root)
+
+    def beyond(self, position: str) -> UnreadFiles:
+        before = FilesPosition.from_text(position, self.root)
+        return replace(self, before=before, files=tuple(before.pending(self.listed)))
+
+    def without(self, files: Collection[EventFile]) -> UnreadFiles:
+        return replace(self, files=tuple(file for file in self.files if file not in files))
+
+    def unreadable(self, error: Py4JJavaError) -> InputError:
+        shown = ", ".join(file.path for file in self.files[:3])
+        return InputError(
+            root_cause(error),
+            where=shown if len(self.files) <= 3 else f"{shown} and {len(self.files) - 3} more",
+            expected="readable files of change events",
+            action="mend or remove the file that is named; nothing of this batch was landed",
+        )
+
+
+class FilesSource(Source[FilesConnection]):
+    """Folders of files, one for each topic. Nothing tells of new files: the folders are listed again."""
+
+    model = FilesConnection
+    delivers_files = True
+
+    def listed(self, table: Table) -> UnreadFiles:
+        root, files = TopicFolder.of(table).listing(self.spark)
+        before = FilesPosition()
+        return UnreadFiles(root, self.connection.batch_bytes, tuple(files), before, tuple(before.pending(files)))

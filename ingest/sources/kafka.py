@@ -1,19 +1,10 @@
-"""Change events from Kafka: which records of a table's topics have not been landed yet, and how they are read.
-
-The broker is asked through the Java client that comes with Spark's Kafka source, with the connection's settings: what
-Spark can read, can be listed.
-"""
+"""Change events from Kafka: which records of a table's topics have not been landed yet, and how they are read."""
 
 from __future__ import annotations
 
 import json
-import logging
-import re
-import threading
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
@@ -21,28 +12,15 @@ from pyspark.sql import functions as F
 
 from ingest.config.connections import KafkaConnection
 from ingest.config.tables import Table
-from ingest.errors import InputError, UnavailableError
-from ingest.spark.jvm import java_class, root_cause
+from ingest.errors import InputError
+from ingest.sources.base import NOTHING_WITHHELD, Offsets, Source, Unread, Withheld
+from ingest.sources.kafka_client import KafkaWatch, Partition, partitions, read_error
+from ingest.sources.raw import RawRecords
 
-log = logging.getLogger(__name__)
-
-_TIMEOUT_S = 20
 # So many records of each range say how long its records are.
 _EXAMPLES = 100
-_clients: dict[tuple[str, str], Any] = {}
-_looked_at: set[tuple[str, str, str]] = set()
-_making_clients = threading.Lock()
-
-
-@dataclass(frozen=True, order=True)
-class Partition:
-    """A partition as the broker has it: its first offset, and the one behind its last record."""
-
-    topic: str
-    topic_id: str
-    number: int
-    first: int
-    end: int
+# A record is shorter than this many bytes, unless it is looked at.
+_LONG_RECORD = 50_000
 
 
 @dataclass(frozen=True, order=True)
@@ -171,39 +149,6 @@ def record_bytes(spark: SparkSession, table: Table, ranges: Sequence[Range]) -> 
     return float(found[0] or 0) if found else 0.0
 
 
-def partitions(spark: SparkSession, table: Table) -> list[Partition]:
-    """The partitions of a table's topics, as the brokers have them now.
-
-    Ends are those of committed transactions, as a reader with `isolation.level=read_committed` sees them.
-
-    Raises
-    ------
-    InputError
-        There is no such topic, or it may not be read.
-    UnavailableError
-        The brokers do not answer.
-    """
-    connection = table.connection
-    assert isinstance(connection, KafkaConnection)
-    where = f"{table.relation}: {connection.bootstrap_servers}"
-    client = _client(spark, connection)
-    try:
-        names = _topics(client, table)
-        described = _answer(client.describeTopics(_java_list(spark, names)).allTopicNames()) if names else {}
-        found = [
-            (name, str(described[name].topicId().toString()), int(part.partition()))
-            for name in names
-            for part in described[name].partitions()
-        ]
-        firsts = _offsets(spark, client, found, "earliest")
-        ends = _offsets(spark, client, found, "latest")
-    except Py4JJavaError as error:
-        _forget(spark, connection)
-        raise _broker_error(error, table, where) from error
-    _warn_of_compacted(spark, connection, client, names)
-    return [Partition(*place, firsts[place], ends[place]) for place in found]
-
-
 def read(spark: SparkSession, table: Table, ranges: Sequence[Range]) -> DataFrame:
     """The records of the ranges, with the columns of Spark's Kafka source. Every record, or the read fails."""
     connection = table.connection
@@ -229,222 +174,73 @@ def read(spark: SparkSession, table: Table, ranges: Sequence[Range]) -> DataFram
     )
 
 
-def read_error(error: Py4JJavaError, *, where: str) -> InputError:
-    """What it means that Spark could not read records: brokers that went away may come back."""
-    reason = _reason(error)
-    # Kafka's errors that a client may try again after, and those of a lost connection.
-    if re.match(r"(Timeout|Disconnect|NotLeader\w*|LeaderNotAvailable|Network|Retriable|Connect)\w*Exception", reason):
-        return _unavailable(reason, where, expected="every record of these")
-    return InputError(
-        root_cause(error),
-        where=where,
-        expected="readable records of change events",
-        action="mend what is named; nothing of this batch was landed",
-    )
+@dataclass(frozen=True)
+class UnreadRecords(Unread):
+    """Records of Kafka that have not been landed."""
+
+    spark: SparkSession
+    table: Table
+    connection: KafkaConnection
+    listed: tuple[Partition, ...]
+    before: KafkaPosition
+    ranges: tuple[Range, ...]
+
+    @property
+    def landed(self) -> int:
+        return sum(part.end - part.first for part in self.listed) - self.number
+
+    @property
+    def number(self) -> int:
+        return sum(part.length for part in self.ranges)
+
+    @property
+    def position(self) -> str:
+        return self.before.to_text()
+
+    def portion(self) -> UnreadRecords:
+        records = min(self.number, self.connection.batch_records)
+        # How long the records are is looked at only where it may matter: that takes a job.
+        if records * _LONG_RECORD > self.connection.batch_bytes:
+            each = record_bytes(self.spark, self.table, self.ranges)
+            records = min(records, max(1, int(self.connection.batch_bytes / max(each, 1))))
+        return replace(self, ranges=tuple(bounded(self.ranges, records)))
+
+    def read(self) -> RawRecords:
+        return RawRecords(read(self.spark, self.table, self.ranges), self.number)
+
+    def after(self, withheld: Withheld = NOTHING_WITHHELD) -> str:
+        ends = {(part.topic, part.partition): part.end for part in self.ranges}
+        # From the first that waits on, records are read again: those that were landed are known by their positions.
+        offsets = {place: withheld.offsets.get(place, end) for place, end in ends.items()}
+        return self.before.advanced(self.listed, offsets).to_text()
+
+    def at(self, *, to_latest: bool) -> str:
+        offsets = {(part.topic, part.number): part.end if to_latest else part.first for part in self.listed}
+        return KafkaPosition().advanced(self.listed, offsets).to_text()
+
+    def beyond(self, position: str) -> UnreadRecords:
+        before = KafkaPosition.from_text(position)
+        return replace(self, before=before, ranges=tuple(before.pending(self.listed, where=self.table.relation)))
+
+    def ends(self) -> Offsets:
+        return {(part.topic, part.number): part.end for part in self.listed}
+
+    def unreadable(self, error: Py4JJavaError) -> InputError:
+        places = ((f"{part.topic}-{part.partition}", part.start, part.end) for part in self.ranges)
+        told = ", ".join(f"{name} from offset {start} to {end}" for name, start, end in places)
+        return read_error(error, where=f"{self.table.relation}: {told}")
 
 
-# Of a partition that the watch has fetched from: it stands behind what it was to wait for.
-_READ = -1
+class KafkaSource(Source[KafkaConnection]):
+    """Topics of Kafka. One consumer per connection is answered by the brokers as soon as there are records."""
 
+    model = KafkaConnection
 
-class Watch:
-    """Waits for records of some partitions with one consumer, which the brokers answer as soon as there are any.
+    def listed(self, table: Table) -> UnreadRecords:
+        found = tuple(partitions(self.spark, table))
+        before = KafkaPosition()
+        ranges = tuple(before.pending(found, where=table.relation))
+        return UnreadRecords(self.spark, table, self.connection, found, before, ranges)
 
-    What it fetches is let go: it learns where there is something, the batch reads it. `wait` belongs to one thread, the
-    other methods to any.
-    """
-
-    def __init__(self, spark: SparkSession, connection: KafkaConnection) -> None:
-        self._spark = spark
-        serializer = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
-        settings = java_class(spark, "java.util.Properties")()
-        # A partition that has anything answers with a batch of records, however small the limit.
-        own = {"enable.auto.commit": "false", "max.partition.fetch.bytes": "1", "fetch.max.wait.ms": "500",
-               "key.deserializer": serializer, "value.deserializer": serializer}  # fmt: skip
-        for name, value in {**connection.settings, **own}.items():
-            settings.setProperty(name, value)
-        self._consumer = java_class(spark, "org.apache.kafka.clients.consumer.KafkaConsumer")(settings)
-        self._lock = threading.Lock()
-        self._wanted: dict[tuple[str, int], int] = {}
-        self._assigned: dict[tuple[str, int], int] = {}
-
-    def listen(self, offsets: Mapping[tuple[str, int], int]) -> None:
-        """From now on, records of these partitions from these offsets on are waited for, until some have come."""
-        with self._lock:
-            self._wanted |= offsets
-        self._consumer.wakeup()
-
-    def wait(self, seconds: float) -> set[tuple[str, int]]:
-        """The partitions that have records; they are not waited for any longer. Empty after that time, or `listen`."""
-        with self._lock:
-            if self._wanted != self._assigned:
-                self._assign()
-        found = set()
-        try:
-            if not self._assigned:
-                time.sleep(min(seconds, 0.05))
-                return set()
-            records = self._consumer.poll(java_class(self._spark, "java.time.Duration").ofMillis(int(seconds * 1000)))
-            found = {(str(place.topic()), int(place.partition())) for place in records.partitions()}
-        except Py4JJavaError as error:
-            if "WakeupException" not in _reason(error):
-                raise read_error(error, where="the watch for new records") from error
-        with self._lock:
-            for place in found:
-                self._wanted.pop(place, None)
-                self._assigned[place] = _READ
-        return found
-
-    def close(self) -> None:
-        """Ends the consumer."""
-        self._consumer.close(java_class(self._spark, "java.time.Duration").ZERO)
-
-    def _assign(self) -> None:
-        partition_of = java_class(self._spark, "org.apache.kafka.common.TopicPartition")
-        places = {place: partition_of(*place) for place in self._wanted}
-        assigned = java_class(self._spark, "java.util.ArrayList")()
-        for partition in places.values():
-            assigned.add(partition)
-        self._consumer.assign(assigned)
-        for place, partition in places.items():
-            if self._assigned.get(place) != self._wanted[place]:
-                self._consumer.seek(partition, self._wanted[place])
-        self._assigned = dict(self._wanted)
-
-
-def _topics(client: Any, table: Table) -> list[str]:
-    """The names of a table's topics: the declared one, and those that its pattern matches and that hold rows.
-
-    Topics of schema changes (`<prefix>`), transactions (`<prefix>.transaction`) and heartbeats begin like those of
-    tables, `<prefix>.<schema>.<table>`, and are none (Debezium's documentation of topic naming).
-    """
-    if table.options.topic_pattern is None:
-        return [table.options.topic]
-    pattern = re.compile(table.options.topic_pattern)
-
-    def is_of_rows(name: str) -> bool:
-        return name.count(".") >= 2 and not name.startswith("__") and name != table.transaction_topic
-
-    matching = {name for name in map(str, _answer(client.listTopics().names())) if pattern.fullmatch(name)}
-    return sorted({table.options.topic, *filter(is_of_rows, matching)})
-
-
-def _warn_of_compacted(spark: SparkSession, connection: KafkaConnection, client: Any, topics: Sequence[str]) -> None:
-    """Says of each topic once that it is compacted, where that is so and may be asked."""
-    key = _client_key(spark, connection)
-    with _making_clients:
-        unknown = [topic for topic in topics if (*key, topic) not in _looked_at]
-        _looked_at.update((*key, topic) for topic in unknown)
-    if not unknown:
-        return
-    resource = java_class(spark, "org.apache.kafka.common.config.ConfigResource")
-    of_topic = java_class(spark, "org.apache.kafka.common.config.ConfigResource$Type").TOPIC
-    resources = {topic: resource(of_topic, topic) for topic in unknown}
-    try:
-        told = _answer(client.describeConfigs(_java_list(spark, resources.values())).all())
-    except Py4JJavaError as error:
-        log.debug("the topics' settings may not be read: %s", _reason(error))
-        return
-    for topic, asked in resources.items():
-        if "compact" in str(told.get(asked).get("cleanup.policy").value()):
-            log.warning(
-                "topic %s is compacted (cleanup.policy): of each key the last record is kept. A delete that is not "
-                "landed within delete.retention.ms is lost, and so are values that only an older record has; "
-                "`lake reconcile` finds both",
-                topic,
-            )
-
-
-def _offsets(
-    spark: SparkSession, client: Any, places: Sequence[tuple[str, str, int]], of: str
-) -> dict[tuple[str, str, int], int]:
-    wanted = java_class(spark, "java.util.HashMap")()
-    spec = getattr(java_class(spark, "org.apache.kafka.clients.admin.OffsetSpec"), of)()
-    partition_of = java_class(spark, "org.apache.kafka.common.TopicPartition")
-    keys = {place: partition_of(place[0], place[2]) for place in places}
-    for key in keys.values():
-        wanted.put(key, spec)
-    committed = java_class(spark, "org.apache.kafka.common.IsolationLevel").READ_COMMITTED
-    options = java_class(spark, "org.apache.kafka.clients.admin.ListOffsetsOptions")(committed)
-    told = _answer(client.listOffsets(wanted, options).all())
-    return {place: int(told.get(key).offset()) for place, key in keys.items()}
-
-
-def _answer(future: Any) -> Any:
-    return future.get()
-
-
-def _java_list(spark: SparkSession, items: Iterable[str]) -> Any:
-    made = java_class(spark, "java.util.ArrayList")()
-    for item in items:
-        made.add(item)
-    return made
-
-
-def _client(spark: SparkSession, connection: KafkaConnection) -> Any:
-    """The session's client of a connection: made once, it keeps its connection to the brokers."""
-    key = _client_key(spark, connection)
-    with _making_clients:
-        if key not in _clients:
-            settings = java_class(spark, "java.util.Properties")()
-            limits = {"default.api.timeout.ms": str(_TIMEOUT_S * 1000), "request.timeout.ms": str(_TIMEOUT_S * 500)}
-            for name, value in {**limits, **connection.settings}.items():
-                settings.setProperty(name, value)
-            try:
-                _clients[key] = java_class(spark, "org.apache.kafka.clients.admin.AdminClient").create(settings)
-            except Py4JJavaError as error:
-                raise InputError(
-                    f"the connection's settings are refused: {_reason(error)}",
-                    where=f"{connection.bootstrap_servers}",
-                    expected="settings of Kafka's clients",
-                    action="mend `options` of the connection in connections.yml",
-                ) from None
-        return _clients[key]
-
-
-def _forget(spark: SparkSession, connection: KafkaConnection) -> None:
-    """Ends the connection's client, which would go on trying: the next one that asks makes another."""
-    with _making_clients:
-        client = _clients.pop(_client_key(spark, connection), None)
-    if client is not None:
-        client.close(java_class(spark, "java.time.Duration").ZERO)
-
-
-def _client_key(spark: SparkSession, connection: KafkaConnection) -> tuple[str, str]:
-    return spark.sparkContext.applicationId, json.dumps(connection.settings, sort_keys=True)
-
-
-def _broker_error(error: Py4JJavaError, table: Table, where: str) -> InputError:
-    reason = _reason(error)
-    if "UnknownTopic" in reason:
-        return InputError(
-            f"there is no topic {table.options.topic}",
-            where=where,
-            expected="the topic that the connector writes the table to",
-            action="check `topic` in the declaration, and that the connector runs",
-        )
-    if "Authorization" in reason or "Authentication" in reason:
-        return InputError(
-            f"access is refused: {reason}",
-            where=where,
-            expected="rights to describe and read the topic",
-            action="check the connection's `options`, and the rights of its user",
-        )
-    return _unavailable(reason, where, expected=f"an answer within {_TIMEOUT_S} s")
-
-
-def _unavailable(reason: str, where: str, *, expected: str) -> UnavailableError:
-    return UnavailableError(
-        f"the brokers do not answer: {reason}",
-        where=where,
-        expected=expected,
-        action="see whether they run; nothing of this batch was landed",
-    )
-
-
-def _reason(error: Py4JJavaError) -> str:
-    """Class and message of the innermost cause."""
-    cause = error.java_exception
-    while cause.getCause() is not None:
-        cause = cause.getCause()
-    return f"{cause.getClass().getSimpleName()}: {cause.getMessage()}"
+    def watch(self) -> KafkaWatch:
+        return KafkaWatch(self.spark, self.connection)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.sources.files import EventFile, FilesPosition
+from ingest.sources.files import FilesPosition
+from ingest.sources.raw import EventFile
 
 ROOT = "s3a://lake/bronze/tickit.ecomm.sale"
 

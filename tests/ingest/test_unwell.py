@@ -213,7 +213,7 @@ def test_markers_of_transactions_that_cannot_be_read_are_told_of_every_table(
 def test_an_unwell_table_is_landed_continuously_and_told_as_unwell(
     make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(continuous, "_FILES_EVERY_S", 0.1)
+    monkeypatch.setattr(continuous, "_LISTED_EVERY_S", 0.1)
     project = make_project({"tables": [notes(), notes("other")]})
     project.deliver("shop.note", 0, mixed(20, 40))
     project.deliver("shop.other", 0, good(1))

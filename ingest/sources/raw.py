@@ -1,0 +1,87 @@
+"""What a source hands to `ingest.decode`: events as they were delivered, with their place.
+
+There are two forms, whatever the source: files with events in them, or records as Kafka has them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from pyspark.sql import DataFrame
+
+Encoding = Literal["avro", "json", "records"]
+ENCODINGS: dict[str, Encoding] = {".avro": "avro", ".json": "json", ".jsonl": "json", ".parquet": "records"}
+# <topic>+<partition>+<start offset>.<extension>, as Kafka Connect's object-store sinks name their files.
+_SINK_NAME = re.compile(r".*\+(?P<partition>\d+)\+(?P<offset>\d+)\.\w+")
+
+
+@dataclass(frozen=True, order=True)
+class EventFile:
+    """A file of change events.
+
+    Attributes
+    ----------
+    path:
+        Its full path, as Spark names it.
+    size, modified_ms:
+        Bytes, and milliseconds since 1970: a file that was written again is another file.
+    """
+
+    path: str
+    size: int
+    modified_ms: int
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rsplit("/", 1)[-1]
+
+    @property
+    def encoding(self) -> Encoding | None:
+        """How the events are encoded, by the file's extension; None for a file that holds no events."""
+        return ENCODINGS.get("." + self.name.rsplit(".", 1)[-1])
+
+    @property
+    def partition(self) -> int:
+        """The Kafka partition in the file's name; 0 where the name has none."""
+        matched = _SINK_NAME.fullmatch(self.name)
+        return int(matched["partition"]) if matched else 0
+
+    @property
+    def start_offset(self) -> int:
+        """The Kafka offset of the first event, from the file's name.
+
+        A file that is not named by a sink has its modification time instead, which orders files by arrival.
+        """
+        matched = _SINK_NAME.fullmatch(self.name)
+        return int(matched["offset"]) if matched else self.modified_ms
+
+
+@dataclass(frozen=True)
+class RawFiles:
+    """Files of events, in the order in which they are to be read. Their names and lines are the events' places."""
+
+    files: tuple[EventFile, ...]
+
+
+@dataclass(frozen=True)
+class RawRecords:
+    """Records of events.
+
+    Attributes
+    ----------
+    rows:
+        Columns `key` binary, `value` binary, `topic` string, `partition` int, `offset` bigint; further ones are not
+        looked at. A null `value` is a tombstone. `topic`, `partition` and `offset` are the event's place: the offset
+        grows with every record of a partition, and a record that is read again has the same three.
+    number:
+        How many records there are, or may be at most: it bounds what is looked at before they are read.
+    """
+
+    rows: DataFrame
+    number: int
+
+
+Raw = RawFiles | RawRecords
