@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ingest.errors import LakeError, WriteError
 from ingest.spark.jvm import root_cause
 
@@ -37,6 +39,26 @@ def literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+# What to do about an error of Spark or Hudi, by what it says.
+_TO_DO = {
+    "OutOfMemoryError|heap space|GC overhead": (
+        "give Spark more memory (LAKE_MEMORY), or land less at a time: lower batch_bytes of the connection"
+    ),
+    "is not a Parquet file|orrupt|EOFException|FileNotFound|[Nn]o such file|does not exist": (
+        "a file of the table is broken or gone: restore the file that is named from a copy, or move the table away to "
+        "land it anew"
+    ),
+    "WriteConflict|LockException|acquire lock": "another process writes this table: let one of them end first",
+    "onnection refused|UnknownHost|[Tt]imed? ?out|ConnectException": (
+        "see that the lake's storage and its catalog answer, and can be reached from here"
+    ),
+    "[Ss]chema|[Cc]ast|INCOMPATIBLE|UNRESOLVED_COLUMN": (
+        "compare the declared columns with those of the table: `lake plan` shows how they differ"
+    ),
+}
+_LOOK_IT_UP = "mend what the message names; `--debug` shows the whole error"
+
+
 def write_error(error: Exception, *, where: str) -> LakeError:
     """What kept Spark or Hudi from writing, as an error that says what to do."""
     text = str(error)
@@ -54,4 +76,6 @@ def write_error(error: Exception, *, where: str) -> LakeError:
         )
     if "No space left" in text:
         return WriteError("the disk is full", where=where, action="free space and run again; nothing was landed")
-    return WriteError(root_cause(error), where=where, action="nothing of this batch was landed; run again once mended")
+    told = root_cause(error)
+    action = next((action for kind, action in _TO_DO.items() if re.search(kind, told)), _LOOK_IT_UP)
+    return WriteError(told, where=where, action=f"{action}. Nothing of this batch was landed: run again then")
