@@ -77,6 +77,7 @@ def generate(
 # In the order in which `lake --help` lists them.
 app.command()(landing.ingest)
 app.command()(landing.serve)
+app.command()(landing.prepare)
 app.command()(plan.check)
 app.command("plan")(plan.show_plan)
 app.command()(status.status)

@@ -1,4 +1,4 @@
-"""Commands that land change events: `ingest` and `serve`."""
+"""Commands that land change events, or make ready for them: `ingest`, `serve` and `prepare`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 from rich.table import Table as Grid
 
-from ingest.cli.console import err, out, tell_error, told_plainly
+from ingest.cli.console import err, out, show_rows, tell_error, told_plainly
 from ingest.cli.metrics import served
 from ingest.cli.options import (
+    AsJson,
     Debug,
     MetricsPort,
     ProfilesDir,
@@ -40,6 +41,7 @@ from ingest.errors import LakeError, QuarantineError
 from ingest.landing.continuous import Continuous, Progress
 from ingest.landing.run import STAGES, land
 from ingest.landing.table import Landed
+from ingest.operations.prepare import prepare as prepare_table
 from ingest.silver.state import Counts
 from ingest.spark.session import lasting, open_session
 from ingest.spark.thrift import require_free, server_settings, serving
@@ -118,6 +120,24 @@ def serve(
             )
             stop.wait()
         raise typer.Exit(0 if well else 1)
+
+
+def prepare(
+    source: SourceName,
+    tables: Tables = None,
+    as_json: AsJson = False,
+    project_dir: ProjectDir = None,
+    profiles_dir: ProfilesDir = None,
+    target: Target = None,
+    debug: Debug = False,
+) -> None:
+    """Make the empty tables of a source that is not landed yet, so that dbt can build what reads them."""
+    with told_plainly(debug):
+        project = Project.load(project_dir, profiles_dir, target)
+        chosen = load_source(project, source).choose(names_of(tables))
+        spark = open_session(project)
+        rows = [{"table": table.name, "made": prepare_table(spark, table)} for table in chosen]
+    show_rows(rows, ("table", "made"), as_json)
 
 
 @contextmanager

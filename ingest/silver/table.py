@@ -78,10 +78,10 @@ class SilverTable:
         return self.exists() and next(self._commits(), None) is not None
 
     def state(self) -> State | None:
-        """The state in the newest commit that holds one; None where nothing was ever committed to the table.
+        """The state in the newest commit that holds one; None where nothing was ever landed.
 
         Commits of other writers (compaction, a backfill) hold none and are passed over. A first landing that was
-        broken off leaves a table without any commit.
+        broken off leaves a table without any commit, and `lake prepare` one that knows of no event.
 
         Raises
         ------
@@ -95,6 +95,8 @@ class SilverTable:
             committed = True
             if text := metadata.getExtraMetadata().get(STATE_KEY):
                 state = State.from_text(str(text), instant)
+                if state.is_prepared:
+                    return None
                 if state.epoch > self.table.options.epoch:
                     raise WriteError(
                         f"the declaration says epoch {self.table.options.epoch}, the table was landed in {state.epoch}",
@@ -158,6 +160,13 @@ class SilverTable:
         instant = next(earlier, None)
         return self._conformed(self.stored(instant) if instant else self.stored().limit(0))
 
+    def no_rows(self) -> DataFrame:
+        """None, in the columns that the first landing gives the table."""
+        types = {column.name: column.data_type for column in self.table.columns}
+        types |= {column.name: column.data_type for column in metadata_columns(self.table)}
+        columns = [T.StructField(name, types.get(name, T.StringType())) for name in silver_columns(self.table)]
+        return self.spark.createDataFrame([], T.StructType(columns))
+
     def stored(self, at: str | None = None) -> DataFrame:
         """The table's rows as they are, or as they were at an instant."""
         travel = {} if at is None else {"as.of.instant": at}
@@ -197,14 +206,39 @@ class SilverTable:
         return {column.name: column.data_type.simpleString() for column in self.table.columns}
 
     def write(self, rows: DataFrame, state: State, *, first: bool) -> None:
-        """Upserts the rows and commits them together with the state. The first batch makes the table.
+        """Upserts the rows and commits them together with the state. The first batch makes the table, also anew.
 
         Raises
         ------
         WriteError
             Hudi could not write. Nothing of the batch is visible then.
         """
+        if first:
+            self.remove_empty()
         self._commit(rows, state, "bulk_insert" if first else "upsert")
+
+    def remove_empty(self) -> None:
+        """Removes a table to which commits were made and no rows: the first landing makes it with its own settings.
+
+        What `lake prepare` made has the number of buckets, the columns and the layout of its day. A table with a file
+        beside Hudi's own folder is left as it is.
+
+        Raises
+        ------
+        WriteError
+            It cannot be removed.
+        """
+        if not self.is_committed():
+            return
+        try:
+            path = java_class(self.spark, "org.apache.hadoop.fs.Path")(self.path)
+            system = path.getFileSystem(self._hadoop)
+            if all(str(each.getPath().getName()).startswith(".hoodie") for each in system.listStatus(path)):
+                for suffix in (*self.table.views, ""):
+                    self.spark.sql(f"drop table if exists `{self.table.schema}`.`{self.table.name}{suffix}`")
+                system.delete(path, True)
+        except (PySparkException, Py4JJavaError) as error:
+            raise write_error(error, where=self.path) from error
 
     def delete(self, rows: DataFrame, state: State) -> None:
         """Removes the rows for good and commits that together with the state.
