@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import DbtProject, MakeProject, pg, table_of
+from modeling import Models
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
@@ -98,3 +99,32 @@ def test_a_prepared_table_gets_the_buckets_of_its_first_landing(make_project: Ma
     project.deliver("shop.note", 20, [pg("u", 30 + lsn, id=lsn, name="b") for lsn in range(1, 21)])
     project.land_well(spark)
     assert [row["name"] for row in project.rows(spark, "note")] == ["b"] * 20
+
+
+LIVE = "select * from {{{{ source('shop', '{}') }}}} where __deleted = 'false'"
+NAMES = """
+select notes.id, notes.name, others.name as other
+from {{ ref('stg_note') }} as notes
+left join {{ ref('stg_other') }} as others on notes.id = others.id
+"""
+
+
+def test_models_are_built_on_a_table_that_is_not_landed_yet_and_follow_its_first_landing(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    project = make_project({"tables": [table_of(name, NOTE, ["id"]) for name in ("note", "other")]})
+    options = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "1"}
+    models = Models.of(spark, project, file_format="hudi", unique_key="id", options=options)
+    for name in ("note", "other"):
+        models.write(f"stg_{name}", LIVE.format(name), materialized="view")
+    reach = [{"source": "shop.note", "by": {"id": "id"}}, {"source": "shop.other", "by": {"id": "id"}}]
+    models.write("names", NAMES, materialized="incremental", meta={"affected_by": reach})
+    project.deliver("shop.note", 0, [pg("c", lsn, id=lsn, name="a") for lsn in (1, 2)])
+    models.land("note")
+    assert prepared(project) == {"note": False, "other": True}
+    models.run("stg_note", "stg_other", "names")
+    assert [(row["id"], row["other"]) for row in models.rows("names")] == [(1, None), (2, None)]
+    project.deliver("shop.other", 0, [pg("c", 3, id=2, name="b")])
+    models.land("other")
+    models.run("names")
+    assert [(row["id"], row["other"]) for row in models.rows("names")] == [(1, None), (2, "b")]
