@@ -24,7 +24,7 @@ from rich.table import Table as Grid
 
 from dev import site
 from dev.commands import Built, bar, run_dbt
-from ingest.cli.app import land_with_progress, landed_grid
+from ingest.cli.landing import land_with_progress, landed_grid
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source
 from ingest.datasets import generate

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+from collections.abc import Mapping
 from dataclasses import replace
 
 from py4j.protocol import Py4JJavaError
@@ -21,6 +23,8 @@ log = logging.getLogger(__name__)
 _LONGEST_REASON = 200
 # So many events of a table may be quarantined, or this share of those that were read, and it is well all the same.
 _WELL_QUARANTINED, _WELL_SHARE = 10, 0.1
+# How `_unwell` begins.
+_UNWELL = re.compile(r"^\S+: [\d,]+ of [\d,]+ events (of this run|of this run so far|ever read) are quarantined")
 
 
 def judged(spark: SparkSession, landed: Landed, run: Counts | None = None) -> Landed:
@@ -33,15 +37,38 @@ def judged(spark: SparkSession, landed: Landed, run: Counts | None = None) -> La
     run:
         What became of all events of the run that the batch is a part of; where it is None, the batch is the run.
     """
-    if landed.error or landed.table.options.quarantine_limit is not None:
+    if landed.error:
         return landed
     of_each = {"of this run": landed.counts, "of this run so far": run or Counts(), "ever read": landed.totals}
+    # Each look at a table where nothing comes would ask for the reason again.
+    error = quarantine_error(spark, landed.table, of_each, with_reason=bool(landed.counts.quarantined))
+    return replace(landed, error=error) if error else landed
+
+
+def quarantine_error(
+    spark: SparkSession, table: Table, of_each: Mapping[str, Counts], *, with_reason: bool = True
+) -> QuarantineError | None:
+    """Why a table is unwell: more than ten and more than a tenth of some events are quarantined; None where it is well.
+
+    Parameters
+    ----------
+    of_each:
+        What became of the events of a run, or of all, by the words that say which events they are.
+    with_reason:
+        Whether the error names the most frequent reason, which reads the quarantine.
+    """
+    if table.options.quarantine_limit is not None:
+        return None
     for which, counts in of_each.items():
         if counts.quarantined > max(_WELL_QUARANTINED, _WELL_SHARE * counts.read):
-            # Each look at a table where nothing comes would ask for the reason again.
-            reason = _most_frequent_reason(spark, landed.table) if landed.counts.quarantined else ""
-            return replace(landed, error=_unwell(landed.table, counts, which, reason))
-    return landed
+            reason = _most_frequent_reason(spark, table) if with_reason else ""
+            return _unwell(table, counts, which, reason)
+    return None
+
+
+def says_unwell(message: str) -> bool:
+    """Whether a message is that of an unwell table: of a failure, the message is all that is remembered."""
+    return _UNWELL.search(message) is not None
 
 
 def _unwell(table: Table, counts: Counts, which: str, reason: str) -> QuarantineError:

@@ -93,9 +93,28 @@ def put(
         whole = _as_kept(filled.withColumn("_unavailable", F.lit(None).cast("string")), table)
         rows = rows.join(F.broadcast(whole.select("__change")), "__change", "left_anti").unionByName(whole)
     history = changes_of(silver)
+    if state is None:
+        history.remove_empty()
     if state is not None and not history.is_committed():
         rows = rows.unionByName(_as_kept(_held(silver), table))
     _write(history, rows, buckets)
+
+
+def make_empty(silver: SilverTable, buckets: int | None) -> None:
+    """Makes the history of a table that has no rows yet.
+
+    Raises
+    ------
+    WriteError
+        Hudi could not write.
+    """
+    history = changes_of(silver)
+    history.remove_empty()
+    _write(
+        history,
+        _as_kept(silver.no_rows().withColumn("_unavailable", F.lit(None).cast("string")), silver.table),
+        buckets,
+    )
 
 
 def conform(silver: SilverTable, state: State) -> None:

@@ -5,7 +5,8 @@ Silver, its histories and its companion tables each describe their table with `T
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal
@@ -173,6 +174,26 @@ class HudiTable:
         properties = java_class(self.spark, "org.apache.hadoop.fs.Path")(f"{self.path}/.hoodie/hoodie.properties")
         return bool(properties.getFileSystem(self.spark._jsc.hadoopConfiguration()).exists(properties))
 
+    def remove_empty(self, names: Sequence[str]) -> None:
+        """Removes a table that no file of rows was ever written to, with its entries of the catalog.
+
+        A table with a file beside Hudi's own folder is left as it is.
+
+        Raises
+        ------
+        WriteError
+            It cannot be removed.
+        """
+        try:
+            path = java_class(self.spark, "org.apache.hadoop.fs.Path")(self.path)
+            system = path.getFileSystem(self.spark._jsc.hadoopConfiguration())
+            if all(str(each.getPath().getName()).startswith(".hoodie") for each in system.listStatus(path)):
+                for name in names:
+                    self.spark.sql(f"drop table if exists `{self.options.schema}`.`{name}`")
+                system.delete(path, True)
+        except (PySparkException, Py4JJavaError) as error:
+            raise write_error(error, where=self.path) from error
+
     def read(self) -> DataFrame:
         """The rows as they are, with Hudi's own columns."""
         return self._load(_NOTHING)
@@ -243,6 +264,26 @@ def literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+# What to do about an error of Spark or Hudi, by what it says.
+_TO_DO = {
+    "OutOfMemoryError|heap space|GC overhead": (
+        "give Spark more memory (LAKE_MEMORY), or land less at a time: lower batch_bytes of the connection"
+    ),
+    "is not a Parquet file|orrupt|EOFException|FileNotFound|[Nn]o such file|does not exist": (
+        "a file of the table is broken or gone: restore the file that is named from a copy, or move the table away to "
+        "land it anew"
+    ),
+    "WriteConflict|LockException|acquire lock": "another process writes this table: let one of them end first",
+    "onnection refused|UnknownHost|[Tt]imed? ?out|ConnectException": (
+        "see that the lake's storage and its catalog answer, and can be reached from here"
+    ),
+    "[Ss]chema|[Cc]ast|INCOMPATIBLE|UNRESOLVED_COLUMN": (
+        "compare the declared columns with those of the table: `lake plan` shows how they differ"
+    ),
+}
+_LOOK_IT_UP = "mend what the message names; `--debug` shows the whole error"
+
+
 def write_error(error: Exception, *, where: str) -> LakeError:
     """What kept Spark or Hudi from writing, as an error that says what to do."""
     text = str(error)
@@ -260,7 +301,9 @@ def write_error(error: Exception, *, where: str) -> LakeError:
         )
     if "No space left" in text:
         return WriteError("the disk is full", where=where, action="free space and run again; nothing was landed")
-    return WriteError(root_cause(error), where=where, action="nothing of this batch was landed; run again once mended")
+    told = root_cause(error)
+    action = next((action for kind, action in _TO_DO.items() if re.search(kind, told)), _LOOK_IT_UP)
+    return WriteError(told, where=where, action=f"{action}. Nothing of this batch was landed: run again then")
 
 
 def compaction_error(error: Exception, options: TableOptions) -> WriteError:

@@ -107,6 +107,11 @@ class State:
         """Before the first commit."""
         return cls(position="", watermark="", buckets=None, counts=Counts(), totals=Counts(), epoch=epoch)
 
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the commit is that of a table made empty, before its first landing (`lake prepare`)."""
+        return not self.position and self.counts == self.totals == Counts()
+
     def to_text(self) -> str:
         """The state as text for a commit's metadata."""
         content = asdict(self)

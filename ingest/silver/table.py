@@ -81,10 +81,10 @@ class SilverTable:
         return self.exists() and not self.hudi.timeline.is_empty()
 
     def state(self) -> State | None:
-        """The state in the newest commit that holds one; None where nothing was ever committed to the table.
+        """The state in the newest commit that holds one; None where nothing was ever landed.
 
         Commits of other writers (compaction, a backfill) hold none and are passed over. A first landing that was
-        broken off leaves a table without any commit.
+        broken off leaves a table without any commit, and `lake prepare` one that knows of no event.
 
         Raises
         ------
@@ -98,6 +98,8 @@ class SilverTable:
             committed = True
             if text := metadata.getExtraMetadata().get(STATE_KEY):
                 state = State.from_text(str(text), instant)
+                if state.is_prepared:
+                    return None
                 if state.epoch > self.table.options.epoch:
                     raise WriteError(
                         f"the declaration says epoch {self.table.options.epoch}, the table was landed in {state.epoch}",
@@ -160,6 +162,13 @@ class SilverTable:
         instant = self.hudi.timeline.last_before(commit_time)
         return self._conformed(self.hudi.as_of(instant) if instant else self.stored().limit(0))
 
+    def no_rows(self) -> DataFrame:
+        """None, in the columns that the first landing gives the table."""
+        types = {column.name: column.data_type for column in self.table.columns}
+        types |= {column.name: column.data_type for column in metadata_columns(self.table)}
+        columns = [T.StructField(name, types.get(name, T.StringType())) for name in silver_columns(self.table)]
+        return self.spark.createDataFrame([], T.StructType(columns))
+
     def stored(self) -> DataFrame:
         """The table's rows as they are, with Hudi's columns."""
         return self.hudi.read()
@@ -198,7 +207,7 @@ class SilverTable:
         return {column.name: column.data_type.simpleString() for column in self.table.columns}
 
     def write(self, rows: DataFrame, state: State, *, first: bool) -> None:
-        """Upserts the rows and commits them together with the state. The first batch makes the table.
+        """Upserts the rows and commits them together with the state. The first batch makes the table, also anew.
 
         Raises
         ------
@@ -207,9 +216,24 @@ class SilverTable:
         """
         table, metadata = self.hudi.of_buckets(state.buckets), state.as_metadata()
         if first:
+            self.remove_empty()
             table.bulk_insert(rows, metadata)
         else:
             table.upsert(rows, metadata)
+
+    def remove_empty(self) -> None:
+        """Removes a table to which commits were made and no rows: the first landing makes it with its own settings.
+
+        What `lake prepare` made has the number of buckets, the columns and the layout of its day. A table with a file
+        beside Hudi's own folder is left as it is.
+
+        Raises
+        ------
+        WriteError
+            It cannot be removed.
+        """
+        if self.is_committed():
+            self.hudi.remove_empty((self.table.name, *(f"{self.table.name}{suffix}" for suffix in self.table.views)))
 
     def delete(self, rows: DataFrame, state: State) -> None:
         """Removes the rows for good and commits that together with the state.

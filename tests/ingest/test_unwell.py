@@ -22,9 +22,12 @@ from ingest.cli.app import app
 from ingest.errors import InputError, QuarantineError, WriteError
 from ingest.landing import continuous
 from ingest.landing.continuous import Continuous, Progress
+from ingest.landing.failures import failures
 from ingest.landing.run import land
 from ingest.landing.transactions import newest_cut
 from ingest.operations.replay import replay
+from ingest.operations.status import status_of
+from ingest.silver.hudi import write_error
 from ingest.silver.state import Counts
 from ingest.spark.jvm import java_class, root_cause
 
@@ -85,13 +88,24 @@ def test_a_table_of_which_nearly_all_is_quarantined_fails_the_command_and_is_lan
     assert "unwell" in shown
     assert len(project.rows(spark, "note")) == 40
     assert len(project.quarantined(spark)) == 60
-    assert json.loads(lake("status", "--json", *here, code=1).stdout)[1]["state"] == "up to date"
+    (note, other) = json.loads(lake("status", "--json", *here, code=1).stdout)
+    assert (note["state"], other["state"], other["error"]) == ("unwell", "up to date", None)
+    assert "60 of 100 events of this run" in note["error"]
     assert "60 of 100 events of this run" in lake("status", *here, code=1).stderr
 
     # Nothing has come, and nothing is well again.
     again = lake("ingest", "shop", *here, code=1)
     assert "60 of 100 events ever read are quarantined" in again.stderr
     assert "60 of 100 events ever read" in lake("status", *here, code=1).stderr
+
+    # The same where no failure of a run is remembered: what the table's commits hold says it.
+    of_runs = failures(project.schema)
+    remembered = of_runs.read(spark)
+    assert remembered is not None
+    of_runs.write(spark, remembered, "delete")
+    unwell = lake("status", "shop", *here, code=1)
+    assert words(unwell.stdout).count("unwell") == 1
+    assert "60 of 100 events ever read are quarantined; the most frequent reason" in words(unwell.stderr)
 
 
 def test_more_than_ten_and_more_than_a_tenth_are_too_many(make_project: MakeProject, spark: SparkSession) -> None:
@@ -145,6 +159,8 @@ def test_a_declared_limit_is_the_only_one(make_project: MakeProject, spark: Spar
     landed = project.land(spark)
     assert landed["any"].error is None
     assert landed["any"].counts == Counts(read=20, applied=8, quarantined=12)
+    states = {row.table.name: row.state for row in status_of(spark, project.source())}
+    assert states == {"any": "up to date", "few": "failed"}
     few = landed["few"].error
     assert isinstance(few, InputError)
     assert not isinstance(few, QuarantineError)
@@ -300,3 +316,22 @@ def test_a_write_that_fails_says_why(make_project: MakeProject, spark: SparkSess
     assert isinstance(landed.error, WriteError)
     assert "Failed to" not in landed.error.found
     assert "is not a Parquet file" in landed.error.found
+    assert "restore the file that is named from a copy, or move the table away to land it anew" in landed.error.action
+
+
+@pytest.mark.parametrize(
+    ("cause", "told"),
+    [
+        ("java.lang.OutOfMemoryError: Java heap space", "give Spark more memory (LAKE_MEMORY)"),
+        ("org.apache.hudi.exception.HoodieWriteConflictException: both", "another process writes this table"),
+        ("java.net.ConnectException: Connection refused", "see that the lake's storage and its catalog answer"),
+        ("org.apache.hudi.exception.SchemaCompatibilityException: no", "`lake plan` shows how they differ"),
+        ("java.lang.IllegalStateException: odd", "mend what the message names; `--debug` shows the whole error"),
+        ("java.io.IOException: No space left on device", "free space and run again"),
+        ("java.io.IOException: Mkdirs failed to create", "check LAKE_HOME"),
+    ],
+)
+def test_an_error_of_writing_says_what_is_to_be_mended(cause: str, told: str) -> None:
+    error = write_error(RuntimeError(cause), where="`silver`.`note`")
+    assert isinstance(error, WriteError)
+    assert told in error.action

@@ -1,0 +1,83 @@
+"""Commands on events that could not be applied: `quarantine ls`, `show` and `replay`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ingest.cli.console import err, show_rows, told_plainly
+from ingest.cli.landing import landed_json
+from ingest.cli.options import AsJson, Debug, ProfilesDir, ProjectDir, SourceName, Tables, Target, names_of
+from ingest.config.project import Project
+from ingest.config.sources_file import load_source
+from ingest.operations.quarantine import LISTED, SHOWN, quarantined, quarantined_by_reason
+from ingest.operations.replay import replay
+from ingest.silver.state import Counts
+from ingest.spark.session import open_session
+
+quarantine_app = typer.Typer(help="Events that could not be applied.", no_args_is_help=True)
+
+
+@quarantine_app.command("ls")
+def quarantine_ls(
+    source: SourceName,
+    as_json: AsJson = False,
+    project_dir: ProjectDir = None,
+    profiles_dir: ProfilesDir = None,
+    target: Target = None,
+    debug: Debug = False,
+) -> None:
+    """How many events of each table are quarantined, why, and where the first of them is in its topic."""
+    with told_plainly(debug):
+        project = Project.load(project_dir, profiles_dir, target)
+        declared = load_source(project, source)
+        rows = quarantined_by_reason(open_session(project), declared)
+    show_rows(rows, LISTED, as_json)
+
+
+@quarantine_app.command("show")
+def quarantine_show(
+    source: SourceName,
+    tables: Tables = None,
+    limit: Annotated[int, typer.Option(min=1, help="Events to show.")] = 20,
+    as_json: AsJson = False,
+    project_dir: ProjectDir = None,
+    profiles_dir: ProfilesDir = None,
+    target: Target = None,
+    debug: Debug = False,
+) -> None:
+    """Quarantined events with their place, the reason and what was read."""
+    with told_plainly(debug):
+        project = Project.load(project_dir, profiles_dir, target)
+        declared = load_source(project, source)
+        rows = quarantined(open_session(project), declared, tables=names_of(tables), limit=limit)
+    show_rows(rows, SHOWN, as_json)
+
+
+@quarantine_app.command("replay")
+def quarantine_replay(
+    source: SourceName,
+    tables: Tables = None,
+    as_json: AsJson = False,
+    project_dir: ProjectDir = None,
+    profiles_dir: ProfilesDir = None,
+    target: Target = None,
+    debug: Debug = False,
+) -> None:
+    """Apply quarantined events again, once what was wrong is mended. Those that still cannot be applied stay."""
+    with told_plainly(debug):
+        project = Project.load(project_dir, profiles_dir, target)
+        chosen = load_source(project, source).choose(names_of(tables))
+        spark = open_session(project)
+        results = []
+        for table in chosen:
+            err.print(f"{table.name}: replaying")
+            results.append(replay(spark, table))
+    show_rows(
+        [landed_json(landed) for landed in results if landed.counts.read],
+        ("table", *Counts.__dataclass_fields__),
+        as_json,
+    )
+    if any(landed.counts.quarantined for landed in results):
+        raise typer.Exit(1)

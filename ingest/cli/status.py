@@ -1,0 +1,143 @@
+"""Commands that show what the lake holds: `status`, `cut` and `sql`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated, Any, Optional
+
+import typer
+from rich.markup import escape
+from rich.table import Table as Grid
+
+from ingest.cli.console import err, out, show_rows, tell_error, told_plainly
+from ingest.cli.options import AsJson, Debug, ProfilesDir, ProjectDir, SourceName, Target
+from ingest.config.project import Project
+from ingest.config.sources_file import load_source, load_sources
+from ingest.errors import DeclarationError
+from ingest.landing.transactions import is_consistent, newest_cut
+from ingest.landing.transactions import release as release_transaction
+from ingest.operations.status import TableStatus, status_of
+from ingest.silver.state import Counts
+from ingest.spark.session import open_session
+
+
+def status(
+    source: Annotated[Optional[str], typer.Argument(metavar="SOURCE", help="By default every source.")] = None,
+    as_json: AsJson = False,
+    project_dir: ProjectDir = None,
+    profiles_dir: ProfilesDir = None,
+    target: Target = None,
+    debug: Debug = False,
+) -> None:
+    """Show per table what is landed, what waits, and what became of the events. Exit code 1 where a table is unwell."""
+    with told_plainly(debug):
+        project = Project.load(project_dir, profiles_dir, target)
+        sources = [load_source(project, source)] if source else list(load_sources(project).values())
+        spark = open_session(project)
+        rows = [row for found in sources for row in status_of(spark, found)]
+    if as_json:
+        print(json.dumps([_status_json(row) for row in rows], indent=2))
+    else:
+        out.print(_status_grid(rows))
+    for row in rows:
+        if row.error:
+            tell_error(row.error)
+    if any(row.error for row in rows):
+        raise typer.Exit(1)
+
+
+def _status_grid(rows: Sequence[TableStatus]) -> Grid:
+    grid = Grid()
+    left = ("table", "last commit", "state")
+    for name in (*left[:2], "live", "deleted", "landed", "waiting", *Counts.__dataclass_fields__, "state"):
+        grid.add_column(name, justify="left" if name in left else "right", overflow="fold")
+    for row in rows:
+        grid.add_row(
+            f"{row.table.source}.{row.table.name}",
+            row.last_commit or "-",
+            *(f"{number:,}" for number in (row.live_rows, row.deleted_rows)),
+            *(f"{number:,} {row.unit}" for number in (row.landed, row.waiting)),
+            *(f"{number:,}" for number in asdict(row.totals).values()),
+            row.state,
+        )
+    return grid
+
+
+def _status_json(row: TableStatus) -> dict[str, Any]:
+    return {
+        "source": row.table.source,
+        "table": row.table.name,
+        "last_commit": row.last_commit,
+        "live_rows": row.live_rows,
+        "deleted_rows": row.deleted_rows,
+        "landed": row.landed,
+        "waiting": row.waiting,
+        "unit": row.unit,
+        "last": asdict(row.last),
+        "totals": asdict(row.totals),
+        "state": row.state,
+        "error": row.error,
+    }
+
+
+def show_cut(
+    source: SourceName,
+    release: Annotated[
+        Optional[str], typer.Option("--release", metavar="ID", help="Let a transaction pass whose events are lost.")
+    ] = None,
+    as_json: AsJson = False,
+    project_dir: ProjectDir = None,
+    profiles_dir: ProfilesDir = None,
+    target: Target = None,
+    debug: Debug = False,
+) -> None:
+    """Show the newest cut of a source that is consistent by transaction: an instant of each table to read it at."""
+    with told_plainly(debug):
+        project = Project.load(project_dir, profiles_dir, target)
+        declared = load_source(project, source)
+        if not is_consistent(declared.tables):
+            raise DeclarationError(
+                "its tables are landed one by one",
+                where=f"{declared.file}: {source}",
+                expected="config.meta.ingest.consistent: transaction",
+            )
+        spark = open_session(project)
+        if release:
+            release_transaction(spark, declared.tables[0], release)
+            err.print(f"transaction {escape(release)} passes with the next run")
+        relations = {table.name: table.relation for table in declared.tables}
+        rows = [
+            {"table": name, "instant": instant, "read": f"{relations[name]} timestamp as of '{instant}'"}
+            for name, instant in sorted(newest_cut(spark, declared.schema).items())
+        ]
+    show_rows(rows, ("table", "instant", "read"), as_json, nothing="no cut yet: every table must have been landed")
+
+
+def sql(
+    query: Annotated[str, typer.Argument(help="One statement of Spark SQL.")],
+    limit: Annotated[int, typer.Option(min=1, help="Rows to show.")] = 50,
+    as_json: AsJson = False,
+    project_dir: ProjectDir = None,
+    profiles_dir: ProfilesDir = None,
+    target: Target = None,
+    debug: Debug = False,
+) -> None:
+    """Run one query in the embedded session."""
+    with told_plainly(debug):
+        project = Project.load(project_dir, profiles_dir, target)
+        result = open_session(project).sql(query)
+        rows = result.take(limit + 1)
+    shown = rows[:limit]
+    if as_json:
+        print(json.dumps([row.asDict(recursive=True) for row in shown], default=str, indent=2))
+        return
+    grid = Grid()
+    for name in result.columns:
+        grid.add_column(escape(name), overflow="fold")
+    for row in shown:
+        grid.add_row(*(escape("null" if value is None else str(value)) for value in row))
+    out.print(grid)
+    if len(rows) > limit:
+        err.print(f"the first {limit} rows; more with --limit")

@@ -1,0 +1,87 @@
+"""How a source's tables are: what is landed, what waits, what became of the events, and whether a table is well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from pyspark.sql import SparkSession
+
+from ingest.config.sources_file import Source
+from ingest.config.tables import Table
+from ingest.errors import LakeError
+from ingest.landing.backlog import pending_of
+from ingest.landing.failures import failures
+from ingest.landing.health import quarantine_error, says_unwell
+from ingest.silver.state import Counts
+from ingest.silver.table import SilverTable
+
+
+@dataclass(frozen=True)
+class TableStatus:
+    """How a table is.
+
+    Attributes
+    ----------
+    last_commit:
+        Hudi's instant of the last commit by ingest; None where there is none.
+    live_rows, deleted_rows:
+        Rows of silver, and tombstones in it.
+    landed, waiting, unit:
+        How much of the input was landed, of what the source still has, and how much was not; in files or records.
+    last, totals:
+        What became of the events of the last run, and of all runs.
+    state:
+        not landed yet, up to date, behind, unwell (too many events are quarantined) or failed.
+    error:
+        Why it is unwell, or has failed; None where it is well.
+    """
+
+    table: Table
+    last_commit: str | None = None
+    live_rows: int = 0
+    deleted_rows: int = 0
+    landed: int = 0
+    waiting: int = 0
+    unit: str = ""
+    last: Counts = field(default_factory=Counts)
+    totals: Counts = field(default_factory=Counts)
+    state: str = "not landed yet"
+    error: str | None = None
+
+
+def status_of(spark: SparkSession, source: Source) -> list[TableStatus]:
+    """How each table of a source is, in the order of the declaration. Writes nothing, and makes no schema.
+
+    A table whose last run failed has failed until a run of it is well. A table of which more than ten, and more than a
+    tenth, of all events ever read are quarantined is unwell, as the run that landed it said (`ingest.landing.health`).
+    """
+    known = failures(source.schema).read(spark)
+    failed = {} if known is None else {row["source_table"]: str(row["message"]) for row in known.collect()}
+    return [_status(spark, table, failed.get(table.name)) for table in source.tables]
+
+
+def _status(spark: SparkSession, table: Table, failed: str | None) -> TableStatus:
+    found = TableStatus(table)
+    try:
+        # Looking must not make the schema, which SilverTable.of would.
+        silver = SilverTable.of(spark, table) if spark.catalog.databaseExists(table.schema) else None
+        state = silver.state() if silver else None
+        pending = pending_of(spark, table, state.position if state else None)
+        found = replace(found, landed=pending.landed, waiting=pending.waiting, unit=pending.unit)
+        if silver and state:
+            counted = {row["__deleted"]: row["count"] for row in silver.read().groupBy("__deleted").count().collect()}
+            found = replace(
+                found,
+                last_commit=state.instant,
+                live_rows=counted.get("false", 0),
+                deleted_rows=counted.get("true", 0),
+                last=state.counts,
+                totals=state.totals,
+                state="behind" if found.waiting else "up to date",
+            )
+    except LakeError as error:
+        return replace(found, state="failed", error=error.message)
+    if failed:
+        return replace(found, state="unwell" if says_unwell(failed) else "failed", error=failed)
+    unwell = quarantine_error(spark, table, {"ever read": found.totals})
+    return replace(found, state="unwell", error=unwell.message) if unwell else found
