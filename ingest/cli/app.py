@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Optional
@@ -30,7 +29,7 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 from rich.table import Table as Grid
 
-from ingest import datasets
+from ingest.cli import examples
 from ingest.cli.metrics import served
 from ingest.config.project import Project
 from ingest.config.sources_file import Source, load_source, load_sources
@@ -129,52 +128,8 @@ def told_plainly(debug: bool = False) -> Iterator[None]:
         raise typer.Exit(1) from error
 
 
-@app.command()
-def generate(
-    dataset: Annotated[str, typer.Argument(metavar="DATASET", help=f"One of: {', '.join(datasets.DATASETS)}.")],
-    to: Annotated[Path, typer.Option("--out", help="Folder to write bronze/, oracle/ and manifest.json to.")],
-    scale: Annotated[float, typer.Option(help="1 is the original size.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="The same seed and scale give the same bytes.")] = 42,
-    form: Annotated[datasets.Form, typer.Option(help="How Debezium writes the events.")] = "avro",
-    phase: Annotated[datasets.Phase, typer.Option(help="The snapshot, the changes after it, or all of it.")] = "all",
-    ends: Annotated[
-        Optional[datetime],
-        typer.Option(formats=["%Y-%m-%d"], help="Day of the last change; by default one in 2023."),
-    ] = None,
-    debug: Debug = False,
-) -> None:
-    """Write an example database and its change events, as Debezium and a Kafka Connect sink would."""
-    with (
-        told_plainly(debug),
-        Bars(
-            TextColumn("{task.description:<24}"),
-            BarColumn(),
-            TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
-            TimeElapsedColumn(),
-            console=err,
-        ) as progress,
-    ):
-        bars: dict[str, Any] = {}
-
-        def show(step: str, done: int, total: int) -> None:
-            if step not in bars:
-                bars[step] = progress.add_task(step, total=total)
-            progress.update(bars[step], completed=done, total=total)
-
-        summary = datasets.generate(
-            dataset,
-            to,
-            scale=scale,
-            seed=seed,
-            form=form,
-            phase=phase,
-            ends=ends.date() if ends else None,
-            progress=show,
-        )
-    out.print(
-        f"{summary.records:,} events in {summary.files} files below {to} "
-        f"({summary.late:,} late, {summary.repeated:,} repeated)"
-    )
+app.command()(examples.generate)
+app.command()(examples.demo)
 
 
 @app.command()

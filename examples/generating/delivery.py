@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from ingest.datasets.debezium import Event
+from examples.generating.debezium import Event
 
 Arrival = Literal["on_time", "late", "repeated"]
 

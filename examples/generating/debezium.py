@@ -24,15 +24,13 @@ from typing import Any, Final, Literal, cast
 
 import pyarrow as pa
 
-from ingest.datasets.model import Column, ColumnType, Database, Row, RowChange, System, Table, Transaction
+from examples.generating.model import Column, ColumnType, Database, Row, RowChange, System, Table, Transaction
 
 Form = Literal["avro", "json", "envelope"]
 FORMS: Final[tuple[Form, ...]] = ("avro", "json", "envelope")
 EventOp = Literal["r", "c", "u", "d"]
 Source = Mapping[str, Any]
 EncodedRow = tuple[Any, ...]
-
-PREFIX: Final = "tickit"  # topic.prefix, and hence source.name
 
 _SNAPSHOT_MARKERS: Final = "first,first_in_data_collection,last_in_data_collection,true,last,false,incremental"
 
@@ -103,8 +101,8 @@ class Event:
 
 
 def topic_of(table: Table) -> str:
-    """``tickit.<schema>.<table>``."""
-    return f"{PREFIX}.{table.schema}.{table.name}"
+    """``<topic.prefix>.<schema>.<table>``."""
+    return f"{table.prefix}.{table.schema}.{table.name}"
 
 
 # Connectors
@@ -171,7 +169,7 @@ def _common_source(table: Table, ts_us: int, snapshot: str) -> dict[str, Any]:
     return {
         "version": versions[table.system],
         "connector": table.system,
-        "name": PREFIX,
+        "name": table.prefix,
         "ts_ms": ts_us // 1000,
         "snapshot": snapshot,
         "db": table.database,

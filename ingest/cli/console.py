@@ -1,0 +1,73 @@
+"""What the commands write: text on standard output, and errors and progress on standard error."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as Grid
+
+from ingest.errors import LakeError
+from ingest.spark.jvm import root_cause
+
+# Where nobody watches, such as a log, tables are wide rather than cut.
+_WIDE = None if "COLUMNS" in os.environ else 240
+out = Console(width=None if sys.stdout.isatty() else _WIDE)
+err = Console(stderr=True, width=None if sys.stderr.isatty() else _WIDE)
+
+
+def tell_error(message: str) -> None:
+    """An error on standard error, in lines of its own making."""
+    err.print(f"[bold red]error[/] {escape(message)}", soft_wrap=True)
+
+
+@contextmanager
+def told_plainly(debug: bool = False) -> Iterator[None]:
+    """Turns an error of this project, or one of Spark's, into its message and exit code 1."""
+    if not sys.stdout.isatty():
+        # A pipe has no width of its own: wide enough for the tables.
+        os.environ.setdefault("COLUMNS", "140")
+    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, stream=sys.stderr)
+    for noisy in ("py4j", "asyncio"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    try:
+        yield
+    except LakeError as error:
+        if debug:
+            raise
+        for each in error.each:
+            tell_error(each.message)
+        raise typer.Exit(1) from error
+    except (PySparkException, Py4JJavaError) as error:
+        if debug:
+            raise
+        tell_error(root_cause(error))
+        raise typer.Exit(1) from error
+
+
+def show_rows(
+    rows: Sequence[dict[str, Any]], names: Sequence[str], as_json: bool, nothing: str = "nothing is quarantined"
+) -> None:
+    """Rows as a grid with these columns, or as JSON; `nothing` is the text where there is no row."""
+    if as_json:
+        print(json.dumps(list(rows), default=str, indent=2))
+        return
+    if not rows:
+        out.print(nothing)
+        return
+    grid = Grid(show_lines=True)
+    for name in names:
+        grid.add_column(name, overflow="fold")
+    for row in rows:
+        grid.add_row(*(escape(str(row[name])) for name in names))
+    out.print(grid)

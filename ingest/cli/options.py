@@ -1,0 +1,31 @@
+"""The options and arguments that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+SourceName = Annotated[str, typer.Argument(metavar="SOURCE", help="A dbt source with config.meta.ingest.")]
+ProjectDir = Annotated[Optional[Path], typer.Option("--project-dir", help="The dbt project; by default this folder.")]
+ProfilesDir = Annotated[
+    Optional[Path],
+    typer.Option("--profiles-dir", help="Folder of profiles.yml and connections.yml; by default where dbt looks."),
+]
+Target = Annotated[Optional[str], typer.Option("--target", "-t", help="The target of profiles.yml.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the whole of an unexpected error.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.")]
+Workers = Annotated[int, typer.Option(min=1, help="Tables worked on at a time.")]
+MetricsPort = Annotated[
+    Optional[int],
+    typer.Option(
+        min=0, max=65535, help="While landing continuously: answer /metrics on this port of loopback, for Prometheus."
+    ),
+]
+Tables = Annotated[Optional[str], typer.Option("--tables", help="Only these tables, separated by commas.")]
+
+
+def names_of(text: str | None) -> list[str]:
+    """The names of a list that is separated by commas; none where the option is not given."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
