@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
+from conftest import REPOSITORY
 
 from dev.demo import begin_anew, duration
 from examples import names, system
@@ -46,3 +48,8 @@ def test_every_system_says_how_it_is_played(name: str) -> None:
     assert played.name == name
     assert played.demo.phases[0].phase == "snapshot"
     assert played.tables
+    # What is declared for another system, and not landed, is not built.
+    selectors = yaml.safe_load((REPOSITORY / "selectors.yml").read_text(encoding="utf-8"))["selectors"]
+    (definition,) = [each["definition"] for each in selectors if each["name"] == name]
+    assert definition == {"method": "source", "value": played.demo.source, "childrens_parents": True}
+    assert played.demo.build[:2] == ("--selector", name)

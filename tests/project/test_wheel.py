@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tomllib
 import venv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
@@ -37,12 +37,17 @@ class Installed:
     folder: Path
 
     def run(
-        self, program: str, *arguments: str | Path, cwd: Path, code: int = 0, **environment: str
+        self,
+        program: str,
+        *arguments: str | Path,
+        cwd: Path,
+        code: int = 0,
+        environment: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """A program of the environment, which must end with this exit code."""
         unset = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LAKE_", "DBT_"))}
         done = subprocess.run(
-            [self.folder / "bin" / program, *arguments], cwd=cwd, env={**unset, **environment},
+            [self.folder / "bin" / program, *arguments], cwd=cwd, env={**unset, **(environment or {})},
             check=False, capture_output=True, text=True, timeout=300,
         )  # fmt: skip
         assert done.returncode == code, done.stdout + done.stderr
@@ -137,7 +142,7 @@ def test_a_source_of_somebody_elses_project_is_checked_and_landed(
     project.deliver("shop.note", 0, [pg("c", 100, id=1, text="a"), pg("c", 110, id=2, text="b")])
     project.deliver("shop.note", 2, [pg("u", 120, id=1, text="c"), pg("d", 130, id=2, text="b")])
     lake = {"LAKE_HOME": str(tmp_path / "lake"), "LAKE_MEMORY": "1g"}
-    assert "note" in installed.run("lake", "check", "shop", cwd=project.root, **lake).stdout
-    landed = installed.run("lake", "ingest", "shop", "--json", cwd=project.root, **lake)
+    assert "note" in installed.run("lake", "check", "shop", cwd=project.root, environment=lake).stdout
+    landed = installed.run("lake", "ingest", "shop", "--json", cwd=project.root, environment=lake)
     (note,) = json.loads(landed.stdout)
     assert (note["read"], note["applied"], note["superseded"], note["quarantined"]) == (4, 2, 2, 0)
