@@ -84,11 +84,16 @@ _AVRO_SOURCE_TYPES: Final[Mapping[str, Any]] = {
 class Event:
     """One change event of a connector.
 
-    Attributes:
-        key: the primary key that Kafka would carry; a changed key makes two events.
-        before: as the connector reports it: the row, the key and fillers, or None.
-        source: the envelope's ``source``, with the position in the log.
-        processed_at_us: when the connector handled it; the envelope's ``ts_us``.
+    Attributes
+    ----------
+    key:
+        The primary key that Kafka would carry; a changed key makes two events.
+    before:
+        As the connector reports it: the row, the key and fillers, or None.
+    source:
+        The envelope's ``source``, with the position in the log.
+    processed_at_us:
+        When the connector handled it; the envelope's ``ts_us``.
     """
 
     table: Table
@@ -111,8 +116,10 @@ def topic_of(table: Table) -> str:
 def read_snapshot(table: Table, database: Database, at_us: int, indexes: Sequence[int] | None = None) -> list[Event]:
     """The initial snapshot of one table: an ``r`` event per row, in key order, all at one log position.
 
-    Args:
-        indexes: only these rows, in this order.
+    Parameters
+    ----------
+    indexes:
+        Only these rows, in this order.
     """
     rows = database[table.full_name]
     chosen = range(rows.num_rows) if indexes is None else indexes

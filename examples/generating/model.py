@@ -135,8 +135,9 @@ def row_at(data: pa.Table, index: int) -> Row:
 def replay(tables: Iterable[Table], snapshot: Database, transactions: Iterable[Transaction]) -> dict[str, pa.Table]:
     """The state of every table after the transactions, which must be in commit order.
 
-    Returns:
-        By ``<schema>.<table>``: the rows in exact types, sorted by key.
+    Returns
+    -------
+    By ``<schema>.<table>``: the rows in exact types, sorted by key.
     """
     touched: dict[str, dict[int, Row | None]] = {}
     for transaction in transactions:

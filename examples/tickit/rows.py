@@ -54,8 +54,10 @@ WORKED_BUYER: Final = 11694
 def row_counts(scale: float) -> dict[str, int]:
     """Rows of every table in the snapshot, by ``<schema>.<table>``; ``category`` and ``date`` do not scale.
 
-    Raises:
-        LakeError: the scale is outside 0.001 to 100.
+    Raises
+    ------
+    LakeError
+        The scale is outside 0.001 to 100.
     """
     if not MIN_SCALE <= scale <= MAX_SCALE:
         raise LakeError(
@@ -76,8 +78,10 @@ def snapshot(scale: float, seed: int) -> Database:
     its tickets; ``pricepaid`` is ``qtysold`` times the listing's price, ``commission`` 15 % of it, rounded half up;
     ``dateid`` is the day of the row's own time.
 
-    Raises:
-        LakeError: the scale or the seed is out of range.
+    Raises
+    ------
+    LakeError
+        The scale or the seed is out of range.
     """
     if seed < 0:
         raise LakeError(f"seed {seed}", where="dataset tickit", expected="0 or more", action="choose another seed")

@@ -151,9 +151,12 @@ class Shop:
     def _pick(self, table: Table, *, unused: bool = False, tickets: int = 0) -> int | None:
         """A live row's key, or None after many vain tries; what the worked example needs is never picked.
 
-        Args:
-            unused: only rows that no other row refers to.
-            tickets: only listings with at least so many tickets left.
+        Parameters
+        ----------
+        unused:
+            Only rows that no other row refers to.
+        tickets:
+            Only listings with at least so many tickets left.
         """
         state = self._tables[table.full_name]
         for _ in range(200):
