@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SCALE ?= 1
+SYSTEM ?= tickit
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
@@ -17,8 +18,8 @@ $(VENV)/.ready: requirements.lock pyproject.toml ingest/spark/jars.lock ingest/s
 	@bash dev/setup.sh "$(PYTHON)" "$(VENV)"
 	@touch $@
 
-demo: setup  ## Generate a database, land it, build and test the marts, land its changes, build again (SCALE=0.01: a quick look)
-	@python -m dev.demo --scale $(SCALE)
+demo: setup  ## Generate a database, land it, build and test the marts, land its changes, build again (SCALE=0.01: a quick look; SYSTEM=tickit)
+	@python -m dev.demo $(SYSTEM) --scale $(SCALE)
 
 up: setup  ## Start the real chain: databases, Kafka, registry, Connect with Debezium (SCALE=0.01, JSON=1: docs/operate/chain.md)
 	@python -m dev.chain up --scale $(SCALE) $(if $(JSON),--with-json)
@@ -72,10 +73,10 @@ slim: setup  ## What this branch changes, built beside main's tables and compare
 nightly: setup  ## A day's job: freshness, a build, what failed of it once more, documentation; tells LAKE_WEBHOOK of failures
 	python -m dev.nightly
 
-bench: setup  ## Benchmarks: each prints ratios of both sides measured in one run
-	python -m bench.snapshot
+bench: setup  ## List the benches: what each compares, and its time (NAME=latency runs one, ARGS="--count 10" are its options)
+	@python -m bench $(NAME) $(ARGS)
 
-packages: setup  ## Fetch the dbt packages again (from DBT_PACKAGES_FROM, a folder or git URL, where it is set)
+packages: setup  ## Fetch the dbt packages again (from DBT_PACKAGES_FROM, a path or git URL, where it is set)
 	python dev/dbt_packages.py --again
 
 lock:  ## Pin the Python dependencies anew, with hashes (needs uv)

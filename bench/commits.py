@@ -25,10 +25,10 @@ from rich.console import Console
 from bench.footprint import Processes
 from bench.lake import lake_of_its_own
 from bench.updates import landed
+from examples import generate
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source
 from ingest.config.tables import Table
-from ingest.datasets import generate
 from ingest.schema.change import silver_columns
 from ingest.silver.table import SilverTable
 from ingest.spark.session import lasting, open_session

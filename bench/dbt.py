@@ -35,11 +35,11 @@ from bench.updates import landed
 from dev.chain.processes import free_port
 from dev.commands import Built, run_dbt
 from dev.slim import Slim
+from examples import generate
 from ingest.config.connections import FilesConnection
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source
 from ingest.config.tables import Table
-from ingest.datasets import generate
 from ingest.spark.session import lasting, open_session
 from ingest.spark.thrift import server_settings, serving
 

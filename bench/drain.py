@@ -52,12 +52,13 @@ from bench.lake import lake_of_its_own
 from dev.chain import processes
 from dev.chain.servers import Chain, Registry
 from dev.chain.settings import PORTS, Settings
+from examples import generate
+from examples.generating.debezium import avro_schema, topic_of
+from examples.tickit.tables import TABLES
 from ingest.config.connections import KafkaConnection, RegistryConnection
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source
 from ingest.config.tables import Table
-from ingest.datasets import generate, tickit
-from ingest.datasets.debezium import avro_schema, topic_of
 from ingest.landing.run import land
 from ingest.sources import kafka
 from ingest.sources.kafka_client import partitions
@@ -413,7 +414,7 @@ def _topics(spark: SparkSession, project: Project, chain: Chain, bronze: Path, f
     connection = KafkaConnection(type="kafka", bootstrap_servers=chain.kafka.address, registry=registry)
     tables = {table.options.topic: table for table in load_source(project, "tickit").tables}
     topics = []
-    for source in tickit.TABLES:
+    for source in TABLES:
         name, schema = topic_of(source), json.dumps(avro_schema(source))
         rows = spark.read.format("avro").option("recursiveFileLookup", "true").load(str(bronze / name))
         prefix = _registered(chain.registry, name, schema) if form == "avro" else None

@@ -18,10 +18,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from bench.lake import lake_of_its_own
+from examples import generate
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source
 from ingest.config.tables import Table
-from ingest.datasets import generate
 from ingest.landing.run import land
 from ingest.sources.files import TopicFolder
 from ingest.spark.session import open_session

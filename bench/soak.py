@@ -46,8 +46,8 @@ from dev.chain.databases import SYSTEMS, Databases, Session, System, name, syste
 from dev.chain.processes import free_port
 from dev.chain.servers import Chain
 from dev.chain.topics import Topics
-from ingest.datasets.model import Table
-from ingest.datasets.tickit import CATEGORY, DATE, EVENT, LISTING, SALE, TABLES, USER, VENUE
+from examples.generating.model import Table
+from examples.tickit.tables import CATEGORY, DATE, EVENT, LISTING, SALE, TABLES, USER, VENUE
 from ingest.errors import LakeError
 
 GROWS_AT_MOST, LAG_GROWS_AT_MOST, LAG_OF_S = 1.2, 1.5, 5

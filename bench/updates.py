@@ -24,11 +24,11 @@ import fastavro
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.lake import lake_of_its_own
+from examples import generate
 from ingest.config.connections import FilesConnection
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source
 from ingest.config.tables import Table
-from ingest.datasets import generate
 from ingest.landing.run import land
 from ingest.silver.table import SilverTable
 from ingest.sources.files import TopicFolder

@@ -3,7 +3,8 @@
 dbt refuses every command while packages.yml names a package that is not installed. Where the package hub cannot be
 reached, an empty package of that name keeps everything else working; one line says what is left out.
 
-DBT_PACKAGES_FROM may name a folder (that holds the package, or a folder per package) or a git URL to take it from.
+DBT_PACKAGES_FROM may name what to take it from: a folder that holds the package, or a folder for each package, or git
+repositories in the same two ways; or one git repository by its URL. A folder is named by its path or by a file:// URL.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import yaml
 
@@ -64,31 +66,52 @@ def _from_hub(root: Path) -> bool:
 
 
 def _from_mirror(mirror: str, package: dict[str, Any], target: Path) -> int:
-    name = _name(package)
+    name, version = _name(package), str(package["version"])
     place = target / name
-    if Path(mirror).is_dir():
-        found = next(
-            (folder for folder in (Path(mirror) / name, Path(mirror)) if (folder / "dbt_project.yml").is_file()), None
-        )
-        if found is None:
-            print(
-                f"error: {mirror}: there is no dbt package {name}; expected it there or in a folder of that name",
-                file=sys.stderr,
-            )
-            return 1
-        shutil.copytree(found, place, ignore=shutil.ignore_patterns(".git"))
+    folder = _folder(mirror)
+    if folder is None:
+        told = _clone(mirror, version, place)
     else:
-        clone = ["git", "clone", "--quiet", "--depth", "1", "--branch", str(package["version"]), mirror, str(place)]
-        done = subprocess.run(clone, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            print(
-                f"error: {mirror}: {done.stderr.strip()}; expected a folder, or a git repository with tag "
-                f"{package['version']}",
-                file=sys.stderr,
-            )
-            return 1
+        candidates = [folder / name, folder / f"{name}.git", folder]
+        if found := next((each for each in candidates if (each / "dbt_project.yml").is_file()), None):
+            shutil.copytree(found, place, ignore=shutil.ignore_patterns(".git"))
+            told = ""
+        elif bare := next((each for each in candidates if _is_repository(each)), None):
+            told = _clone(str(bare), version, place)
+        else:
+            told = f"there is no dbt package {name}; expected it there or in a folder of that name, as files or as git"
+    if told:
+        print(f"error: {mirror}: {told}", file=sys.stderr)
+        return 1
     print(f"dbt package {name} is taken from {mirror}")
     return 0
+
+
+def _folder(mirror: str) -> Path | None:
+    """The folder that a path or a file:// URL names; None for what git is to fetch."""
+    url = urlsplit(mirror)
+    if url.scheme == "file":
+        return Path(unquote(url.path))
+    path = Path(mirror).expanduser()
+    # What is no folder, and no address either, is a path that was spelt wrong.
+    return path if path.is_dir() or (not url.scheme and ":" not in mirror) else None
+
+
+def _is_repository(folder: Path) -> bool:
+    """Whether a folder is a git repository, bare or with files."""
+    return (folder / "HEAD").is_file() or (folder / ".git").exists()
+
+
+def _clone(source: str, version: str, place: Path) -> str:
+    """Takes a tag of a repository; what is wrong, or nothing."""
+    # A path would be linked to, with a warning that --depth is ignored; as a URL it is fetched.
+    url = Path(source).resolve().as_uri() if Path(source).is_dir() else source
+    clone = ["git", "clone", "--quiet", "--depth", "1", "--branch", version, url, str(place)]
+    done = subprocess.run(clone, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return f"{done.stderr.strip()}; expected a folder, or a git repository with tag {version}"
+    shutil.rmtree(place / ".git", ignore_errors=True)
+    return ""
 
 
 def _stand_in(package: dict[str, Any], target: Path) -> None:
@@ -99,7 +122,7 @@ def _stand_in(package: dict[str, Any], target: Path) -> None:
     (place / "dbt_project.yml").write_text(project, encoding="utf-8")
     print(
         f"the dbt package hub cannot be reached: {name} is left out, and with it `{LEFT_OUT.get(name, name)}`; "
-        "all else works. `make packages` tries again; DBT_PACKAGES_FROM names a mirror (folder or git URL)."
+        "all else works. `make packages` tries again; DBT_PACKAGES_FROM names a mirror (path, file:// or git URL)."
     )
 
 

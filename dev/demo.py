@@ -1,6 +1,7 @@
-"""`make demo`: a database and its changes, landed and modelled from nothing, with what came of it in numbers.
+"""`make demo`: an example system, landed and modelled from nothing, with what came of it in numbers.
 
-Each step says the command that does the same by hand. All steps run in one process and one Spark session.
+What is played, and with which arguments of dbt, stands in the system's `demo.yml`. Each step says the command that does
+the same by hand. All steps run in one process and one Spark session.
 """
 
 from __future__ import annotations
@@ -14,29 +15,28 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import psutil
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table as Grid
 
 from dev import site
 from dev.commands import Built, bar, run_dbt
+from examples import ExampleSystem, Phase, names, system
 from ingest.cli.landing import land_with_progress, landed_grid
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source
-from ingest.datasets import generate
+from ingest.config.tables import Table
 from ingest.errors import LakeError
 from ingest.landing.table import Landed
+from ingest.silver.state import Counts
 from ingest.silver.table import SilverTable
 from ingest.spark.session import open_session
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCE = "tickit"
-# All sales of TICKIT are of this year, whenever it is played: a microbatch model is told to look at it alone.
-YEAR_OF_SALES = ("--event-time-start", "2008-01-01", "--event-time-end", "2009-01-01")
 out = Console(width=None if sys.stdout.isatty() else 140)
 
 
@@ -85,20 +85,22 @@ class Demonstrated:
 def main() -> int:
     """Runs the demonstration on a lake of its own; exit code 0 only when every step is well."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="1 is TICKIT's original size: 424,319 rows")
-    scale = parser.parse_args().scale
+    parser.add_argument("system", nargs="?", default="tickit", help=f"an example system: {', '.join(names())}")
+    parser.add_argument("--scale", type=float, default=1.0, help="1 is the system's original size")
+    options = parser.parse_args()
     os.chdir(ROOT)
     home = Path(os.environ.setdefault("LAKE_HOME", ".lake"))
     try:
+        played = system(options.system)
         begin_anew(home)
         shutil.rmtree(ROOT / "target", ignore_errors=True)
-        return 1 if demonstrate(home, scale).failed else 0
+        return 1 if demonstrate(home, played, options.scale).failed else 0
     except LakeError as error:
-        out.print(f"[bold red]error[/] {error.message}")
+        out.print(f"[bold red]error[/] {escape(error.message)}")
         return 1
 
 
-def demonstrate(home: Path, scale: float) -> Demonstrated:
+def demonstrate(home: Path, played: ExampleSystem, scale: float) -> Demonstrated:
     """All steps, and what came of them.
 
     Raises
@@ -110,47 +112,50 @@ def demonstrate(home: Path, scale: float) -> Demonstrated:
     watch.start()
     started = time.monotonic()
     ends = (datetime.now(UTC) - timedelta(days=1)).date()
+    demo = played.demo
     project = Project.load(ROOT)
-    tables = load_source(project, SOURCE).tables
-
-    def played(phase: str, number: int, made: str, landed: str, built: str) -> tuple[list[Landed], Built]:
-        """A phase of the database's life, in three steps."""
-        by_hand = f"lake generate {SOURCE} --out {home} --scale {scale:g} --ends {ends} --phase {phase}"
-        _step(number, f"{made}: {by_hand}")
-        _generate(home, scale, phase, ends)
-        _step(number + 1, f"{landed}: lake ingest {SOURCE}")
-        results = _land(project, tables)
-        _step(number + 2, f"{built}: dbt build {' '.join(YEAR_OF_SALES)}")
-        return results, run_dbt(["build", *YEAR_OF_SALES], out)
-
-    first, built = played(
-        "snapshot", 1, "the database and its snapshot", "land the snapshot", "models, seeds and tests"
-    )
-    second, rebuilt = played(
-        "changes", 4, "five days of changes", "land the changes", "the marts again, now incremental"
-    )
-    _step(7, "freshness and documentation: dbt source freshness, dbt docs generate")
-    done = Demonstrated(built, rebuilt, fresh=run_dbt(["source", "freshness"], out), docs=site.generate(out))
+    tables = load_source(project, demo.source).tables
+    steps = 3 * len(demo.phases) + 1
+    landed, builds = [], []
+    for number, phase in enumerate(demo.phases):
+        by_hand = f"lake generate {played.name} --out {home} --scale {scale:g} --ends {ends} --phase {phase.phase}"
+        _step(3 * number + 1, steps, f"{phase.generate}: {by_hand}")
+        _generate(played, home, scale, phase.phase, ends)
+        _step(3 * number + 2, steps, f"{phase.ingest}: lake ingest {demo.source}")
+        landed.append(_land(project, demo.source, tables))
+        _step(3 * number + 3, steps, f"{phase.build}: dbt build {' '.join(demo.build)}")
+        builds.append(run_dbt(["build", *demo.build], out))
+    freshness = ["source", "freshness", "--select", f"source:{demo.source}"]
+    _step(steps, steps, f"freshness and documentation: dbt {' '.join(freshness)}, dbt docs generate")
+    done = Demonstrated(builds[0], builds[-1], fresh=run_dbt(freshness, out), docs=site.generate(out))
     rows = _rows(project, tables)
-    marts = _mart_rows(project)
+    marts = _mart_rows(project, done.built)
     out.rule("what came of it")
-    out.print(_sources_grid(first, second, rows))
-    out.print(_marts_grid(built, rebuilt, marts))
-    passed = f"{built.passed} after the snapshot, {rebuilt.passed} after the changes"
+    out.print(_sources_grid(landed, rows))
+    out.print(_marts_grid(done.built, done.rebuilt, marts))
+    passed = ", ".join(
+        f"{built.passed} after the {phase.phase}" for phase, built in zip(demo.phases, builds, strict=True)
+    )
     out.print(f"tests passed: {passed}; failed: {len(done.failed)}")
     for name in done.failed:
-        out.print(f"[red]failed[/] {name}")
-    minutes, seconds = divmod(time.monotonic() - started, 60)
-    out.print(f"total: {minutes:.0f} min {seconds:.0f} s; peak memory {watch.stop() / 2**30:.1f} GiB")
+        out.print(f"[red]failed[/] {escape(name)}")
+    out.print(f"total: {duration(time.monotonic() - started)}; peak memory {watch.stop() / 2**30:.1f} GiB")
     out.print(
         "where to look next:\n"
         "  source .venv/bin/activate\n"
-        f"  lake status {SOURCE}                      what is landed, and what became of each event\n"
-        '  lake sql "select * from lakehouse_sales.fct_sales where sale_id = 200"\n'
+        f"  lake status {demo.source:<28}what is landed, and what became of each event\n"
+        f'  lake sql "{demo.look}"\n'
         "  dbt docs serve                          the documentation: sources, models, columns, lineage, exposures\n"
-        "  docs/model/README.md                    how to add a source and a mart"
+        "  docs/model/README.md                    how to add a source and a mart",
+        markup=False,
     )
     return done
+
+
+def duration(seconds: float) -> str:
+    """Minutes and whole seconds, such as `6 min 5 s`; rounded first, for a minute has no 60 s."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s"
 
 
 def begin_anew(home: Path) -> None:
@@ -169,11 +174,11 @@ def begin_anew(home: Path) -> None:
     shutil.rmtree(home, ignore_errors=True)
 
 
-def _step(number: int, text: str) -> None:
-    out.print(f"\n[bold]{number}/7[/] {text}", highlight=False, soft_wrap=True)
+def _step(number: int, steps: int, text: str) -> None:
+    out.print(f"\n[bold]{number}/{steps}[/] {text}", highlight=False, soft_wrap=True)
 
 
-def _generate(home: Path, scale: float, phase: Any, ends: Any) -> None:
+def _generate(played: ExampleSystem, home: Path, scale: float, phase: Phase, ends: date) -> None:
     with bar("events", out) as (progress, task):
         done: dict[str, tuple[int, int]] = {}
 
@@ -181,52 +186,52 @@ def _generate(home: Path, scale: float, phase: Any, ends: Any) -> None:
             done[topic] = (written, total)
             progress.update(task, completed=sum(w for w, _ in done.values()), total=sum(t for _, t in done.values()))
 
-        summary = generate(SOURCE, home, scale=scale, phase=phase, ends=ends, progress=show)
+        summary = played.generate(home, scale=scale, phase=phase, ends=ends, progress=show)
     out.print(f"{summary.records:,} events in {summary.files} files, {summary.late} late, {summary.repeated} repeated")
 
 
-def _land(project: Project, tables: Any) -> list[Landed]:
+def _land(project: Project, source: str, tables: Sequence[Table]) -> list[Landed]:
     results = land_with_progress(project, tables)
-    out.print(landed_grid(SOURCE, results))
+    out.print(landed_grid(source, results))
     for landed in results:
         if landed.error:
             raise landed.error
     return results
 
 
-def _rows(project: Project, tables: Any) -> dict[str, int]:
+def _rows(project: Project, tables: Sequence[Table]) -> dict[str, int]:
     spark = open_session(project)
     return {table.name: SilverTable.of(spark, table).read().where("__deleted = 'false'").count() for table in tables}
 
 
-def _mart_rows(project: Project) -> dict[str, int]:
-    """Rows of each mart, by the relations of dbt's manifest."""
+def _mart_rows(project: Project, built: Built) -> dict[str, int]:
+    """Rows of each mart that was built, by the relations of dbt's manifest."""
     spark = open_session(project)
     manifest = json.loads((ROOT / "target" / "manifest.json").read_text(encoding="utf-8"))
-    marts = [
-        node for node in manifest["nodes"].values() if node["resource_type"] == "model" and node["fqn"][1] == "marts"
-    ]
+    nodes = [manifest["nodes"][unique_id] for unique_id in built.ids if unique_id in manifest["nodes"]]
+    marts = [node for node in nodes if node["resource_type"] == "model" and node["fqn"][1] == "marts"]
     return {
         node["name"]: spark.table(f"{node['schema']}.{node['alias']}").count()
         for node in sorted(marts, key=lambda node: str(node["name"]))
     }
 
 
-def _sources_grid(first: Sequence[Landed], second: Sequence[Landed], rows: dict[str, int]) -> Grid:
+def _sources_grid(phases: Sequence[Sequence[Landed]], rows: dict[str, int]) -> Grid:
     grid = Grid(title="source tables: events and live rows", title_justify="left")
     for name in ("table", "read", "applied", "superseded", "duplicate", "quarantined", "rows"):
         grid.add_column(name, justify="left" if name == "table" else "right")
-    for before, after in zip(first, second, strict=True):
-        counts = before.counts + after.counts
-        told = (
+    for landed in zip(*phases, strict=True):
+        counts = sum((each.counts for each in landed), Counts())
+        name = landed[0].table.name
+        shown = (
             counts.read,
             counts.applied,
             counts.superseded,
             counts.duplicate,
             counts.quarantined,
-            rows[before.table.name],
+            rows[name],
         )
-        grid.add_row(before.table.name, *(f"{value:,}" for value in told))
+        grid.add_row(name, *(f"{value:,}" for value in shown))
     return grid
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 
+from dev.chain.databases import EXAMPLE
 from dev.chain.processes import wait_until
 from dev.chain.servers import Connect
 from dev.chain.settings import ROOT
@@ -38,9 +39,9 @@ class Connector:
 
 
 def connectors(*, with_json: bool) -> list[Connector]:
-    """The connectors that write Avro, and on demand those that write JSON envelopes beside them."""
-    files = sorted(FOLDER.glob("*.json"))
-    return [Connector.read(file) for file in files if with_json or not file.stem.startswith("tickit-json-")]
+    """The example system's connectors that write Avro, and on demand those that write JSON envelopes beside them."""
+    names = sorted(name for name in EXAMPLE.connectors if with_json or "-json-" not in name)
+    return [Connector.read(FOLDER / f"{name}.json") for name in names]
 
 
 def deploy(connect: Connect, wanted: Sequence[Connector]) -> list[str]:

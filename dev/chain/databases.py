@@ -1,4 +1,4 @@
-"""TICKIT in live databases: its tables, the rows of the example generator, and its changes as transactions at a rate.
+"""An example system in live databases: its tables, its rows, and its changes as transactions at a rate.
 
 What is applied is the same, row for row, as what `lake generate tickit` writes as events: the generator's snapshot and
 history know nothing of where they go.
@@ -20,16 +20,15 @@ from typing import Any, Literal
 from dev.chain.processes import run
 from dev.chain.servers import MariaDB, PostgreSQL
 from dev.chain.settings import HOST, Settings
-from ingest.datasets import tickit
-from ingest.datasets.model import Row, RowChange, Table, Transaction, Value
-from ingest.datasets.tickit_history import history
+from examples import system as example_system
+from examples.generating.model import Row, RowChange, Table, Transaction, Value
 from ingest.errors import LakeError
 
 System = Literal["postgresql", "mariadb"]
 SYSTEMS: tuple[System, ...] = ("postgresql", "mariadb")
 DATABASE = "tickit"  # PostgreSQL's; MariaDB's databases are what PostgreSQL's schemas are
 DEFAULT_ROW_CHANGES = 25_000
-_SQL = Path(__file__).with_name("sql")
+EXAMPLE = example_system("tickit")
 _ROWS_A_FILE = 50_000
 
 
@@ -68,8 +67,7 @@ class Databases:
         }
         for system in SYSTEMS:
             password = literal(self.settings.passwords[f"LAKE_{system.upper()}_DEBEZIUM_PASSWORD"])
-            tables = (_SQL / f"{system}.sql").read_text(encoding="utf-8")
-            self._run(system, tables + login[system].format(password))
+            self._run(system, EXAMPLE.ddl(system) + login[system].format(password))
 
     def progress(self) -> Progress | None:
         """How far the databases are; None where they have not been filled.
@@ -99,12 +97,12 @@ class Databases:
 
     def fill(self, scale: float, seed: int, row_changes: int = DEFAULT_ROW_CHANGES) -> int:
         """Loads the generator's snapshot into the empty tables, each database in one transaction; the rows loaded."""
-        rows = tickit.snapshot(scale, seed)
+        rows = EXAMPLE.snapshot(scale, seed)
         begun = f"insert into lake.progress values ({scale}, {seed}, {row_changes}, 0);\n"
         with tempfile.TemporaryDirectory(prefix="lake-fill-") as folder:
             for system in SYSTEMS:
                 script = ["begin;\n"]
-                for table in (table for table in tickit.TABLES if system_of(table) == system):
+                for table in (table for table in EXAMPLE.tables if system_of(table) == system):
                     values = zip(*(column.to_pylist() for column in rows[table.full_name].columns), strict=True)
                     for number, part in enumerate(_parts(values, _ROWS_A_FILE)):
                         file = Path(folder) / f"{table.name}-{number}.txt"
@@ -125,7 +123,7 @@ class Databases:
     def counts(self) -> dict[str, int]:
         """Rows of each table, by `<schema>.<table>`."""
         counted = {}
-        for table in tickit.TABLES:
+        for table in EXAMPLE.tables:
             counted[table.full_name] = int(self._run(system_of(table), f"select count(*) from {name(table)};"))
         return counted
 
@@ -209,8 +207,8 @@ def apply_changes(
     progress = databases.progress()
     if progress is None:
         raise LakeError("the databases are empty", where=str(databases.settings.home), action="run `make up`")
-    database = tickit.snapshot(progress.scale, progress.seed)
-    transactions = history(database, progress.scale, progress.seed, progress.row_changes)
+    database = EXAMPLE.snapshot(progress.scale, progress.seed)
+    transactions = EXAMPLE.history(database, progress.scale, progress.seed, progress.row_changes)
     left = list(islice(transactions, progress.transactions, None if count is None else progress.transactions + count))
     if not left and count != 0:
         raise LakeError(

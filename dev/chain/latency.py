@@ -10,7 +10,7 @@ from itertools import islice
 
 from dev.chain.databases import Databases, apply_changes, system_of
 from dev.chain.topics import Record, Topics
-from ingest.datasets.model import Transaction
+from examples.generating.model import Transaction
 from ingest.errors import LakeError
 
 Latencies = Sequence[float]

@@ -22,12 +22,13 @@ from conftest import REPOSITORY, DbtProject, new_project
 from modeling import Models
 from pyspark.sql import SparkSession
 
-from ingest.datasets import tickit
-from ingest.datasets.debezium import Event, read_log, read_snapshot
-from ingest.datasets.delivery import deliver, deliver_in_order
-from ingest.datasets.model import Database, Row, RowChange, Table, Transaction, replay, row_at
-from ingest.datasets.sink import Bronze
-from ingest.datasets.tickit_history import HISTORY_FROM_US, SNAPSHOT_AT_US
+from examples.generating.debezium import Event, read_log, read_snapshot
+from examples.generating.delivery import deliver, deliver_in_order
+from examples.generating.model import Database, Row, RowChange, Table, Transaction, replay, row_at
+from examples.generating.sink import Bronze
+from examples.tickit.changes import HISTORY_FROM_US, SNAPSHOT_AT_US
+from examples.tickit.rows import snapshot as tickit_snapshot
+from examples.tickit.tables import TABLES
 from ingest.silver.compaction import compact
 
 pytestmark = pytest.mark.spark
@@ -74,12 +75,10 @@ class Shop:
     @classmethod
     def opened(cls, spark: SparkSession, where: Path, seed: int) -> Shop:
         """A shop whose snapshot is landed, and whose marts are built."""
-        snapshot = tickit.snapshot(SCALE, seed)
-        rows = {
-            table.name: {int(str(row[0])): row for row in _rows(snapshot[table.full_name])} for table in tickit.TABLES
-        }
+        snapshot = tickit_snapshot(SCALE, seed)
+        rows = {table.name: {int(str(row[0])): row for row in _rows(snapshot[table.full_name])} for table in TABLES}
         shop = cls(Models(spark, project_of_tickit(where)), random.Random(seed), snapshot, rows)  # noqa: S311
-        for table in tickit.TABLES:
+        for table in TABLES:
             shop._write(table, deliver_in_order(read_snapshot(table, snapshot, SNAPSHOT_AT_US)))
         shop.models.project.land_well(spark)
         shop.models.dbt("seed")
@@ -97,7 +96,7 @@ class Shop:
         self.held = [] if last else [event for event in events if self.draw.random() < 0.1]
         late = {id(event) for event in self.held}
         rng = np.random.default_rng(self.draw.randrange(2**32))
-        for table in tickit.TABLES:
+        for table in TABLES:
             arrived = [event for event in events if event.table is table and id(event) not in late]
             self._write(table, deliver(arrived, [], rng))
         self.models.project.land_well(self.models.spark)
@@ -156,8 +155,8 @@ class Shop:
 
     def require_source(self) -> None:
         """Silver is what the databases hold, once all events have arrived."""
-        state = replay(tickit.TABLES, self.snapshot, self.log)
-        for table in tickit.TABLES:
+        state = replay(TABLES, self.snapshot, self.log)
+        for table in TABLES:
             found = self.models.project.rows(self.models.spark, table.name, table.key)
             assert [row[table.key] for row in found] == state[table.full_name].column(0).to_pylist(), table.name
 
@@ -212,7 +211,7 @@ def test_random_changes_keep_the_law(seed: int, spark: SparkSession, tmp_path: P
     shop.require_law()
     told: list[str] = []
     for number in range(ROUNDS):
-        tables = shop.draw.sample(tickit.TABLES, shop.draw.randint(1, len(tickit.TABLES)))
+        tables = shop.draw.sample(TABLES, shop.draw.randint(1, len(TABLES)))
         shop.change(shop.draw.randint(1, 40), tables, last=number == ROUNDS - 1)
         # Every second time silver no longer knows what it was at the last run, and whole tables are compared.
         for table in shop.draw.sample(tables, min(3, len(tables))) if number % 2 else ():

@@ -19,7 +19,7 @@ from lake import Lake, Server, asked
 from queries import require_queries_answer
 
 from dev.chain.processes import free_port
-from dev.demo import YEAR_OF_SALES
+from examples import system
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 SCALE = ("--scale", "0.01", "--form", "json")
@@ -67,9 +67,8 @@ def test_dbt_and_clients_see_each_commit_while_they_are_at_work(served: Served) 
     with served.connect() as before:
         first = asked(before, count)
         building: list[subprocess.CompletedProcess[str]] = []
-        build = threading.Thread(
-            target=lambda: building.append(served.lake.command("dbt", "build", "--target", "thrift", *YEAR_OF_SALES))
-        )
+        command = ("dbt", "build", "--target", "thrift", *system("tickit").demo.build)
+        build = threading.Thread(target=lambda: building.append(served.lake.command(*command)))
         build.start()
         served.generate("changes")
         served.lake.wait_for("sale")

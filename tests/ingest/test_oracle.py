@@ -18,8 +18,8 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from examples import Form, Summary, generate
 from ingest.config.tables import Table
-from ingest.datasets import Form, Summary, generate
 from ingest.decode import json_forms
 
 pytestmark = pytest.mark.spark

@@ -11,7 +11,7 @@ import pytest
 from conftest import REPOSITORY
 
 
-@pytest.mark.parametrize("target", ["demo", "up", "docs", "slim", "nightly", "packages"])
+@pytest.mark.parametrize("target", ["demo", "up", "docs", "slim", "nightly", "packages", "bench"])
 def test_what_make_calls_finds_its_modules(target: str) -> None:
     # Not what an outer `make test` tells the makes within it (it would have them name their folders), nor Python's.
     unset = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "PYTHON"))}

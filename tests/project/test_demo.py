@@ -1,12 +1,15 @@
-"""What `make demo` begins on: it never removes a lake that is not its own."""
+"""What `make demo` plays, and on what: it never removes a lake that is not its own."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+import yaml
+from conftest import REPOSITORY
 
-from dev.demo import begin_anew
+from dev.demo import begin_anew, duration
+from examples import names, system
 from ingest.errors import LakeError
 
 
@@ -32,3 +35,21 @@ def test_a_lake_of_somebody_else_is_refused_and_kept(tmp_path: Path) -> None:
     with pytest.raises(LakeError, match="not made by `make demo`"):
         begin_anew(home)
     assert (home / "silver").is_dir()
+
+
+def test_a_minute_has_no_sixtieth_second() -> None:
+    told = {0.4: "0 min 0 s", 59.6: "1 min 0 s", 61.2: "1 min 1 s", 419.7: "7 min 0 s"}
+    assert {seconds: duration(seconds) for seconds in told} == told
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_system_says_how_it_is_played(name: str) -> None:
+    played = system(name)
+    assert played.name == name
+    assert played.demo.phases[0].phase == "snapshot"
+    assert played.tables
+    # What is declared for another system, and not landed, is not built.
+    selectors = yaml.safe_load((REPOSITORY / "selectors.yml").read_text(encoding="utf-8"))["selectors"]
+    (definition,) = [each["definition"] for each in selectors if each["name"] == name]
+    assert definition == {"method": "source", "value": played.demo.source, "childrens_parents": True}
+    assert played.demo.build[:2] == ("--selector", name)

@@ -17,14 +17,14 @@ from dev.chain.databases import system_of
 from dev.chain.processes import free_port
 from dev.chain.servers import Kafka
 from dev.chain.settings import HOST, PORTS, read_passwords
+from examples import system as example_system
+from examples.generating.debezium import topic_of
+from examples.generating.model import replay
 from ingest.config.connectors import LOG_COLUMNS
-from ingest.datasets import tickit
-from ingest.datasets.debezium import topic_of
-from ingest.datasets.model import replay
-from ingest.datasets.tickit_history import history
 from real.live import ROW_CHANGES, SCALE, SEED, Live
 
 pytestmark = pytest.mark.real
+TICKIT = example_system("tickit")
 
 
 def test_every_server_listens_on_loopback_alone(live: Live) -> None:
@@ -68,9 +68,9 @@ def test_passwords_are_for_their_owner_alone(live: Live) -> None:
 
 
 def test_the_snapshot_comes_as_avro_with_every_column_that_orders_events(live: Live) -> None:
-    rows = tickit.snapshot(SCALE, SEED)
+    rows = TICKIT.snapshot(SCALE, SEED)
     events = live.events("tickit", {table: data.num_rows for table, data in rows.items()})
-    for table in tickit.TABLES:
+    for table in TICKIT.tables:
         values = events[table.full_name]
         assert sorted(value[table.key] for value in values) == rows[table.full_name].column(0).to_pylist()
         for value in values:
@@ -79,13 +79,13 @@ def test_the_snapshot_comes_as_avro_with_every_column_that_orders_events(live: L
             for column in LOG_COLUMNS[system_of(table)]:
                 assert value[column.name] is not None, (table.full_name, column.name)
     subjects = httpx.get(f"{live.chain.registry.address}/subjects", timeout=30).json()
-    assert {f"{topic_of(table)}-{part}" for table in tickit.TABLES for part in ("key", "value")} <= set(subjects)
+    assert {f"{topic_of(table)}-{part}" for table in TICKIT.tables for part in ("key", "value")} <= set(subjects)
 
 
 def test_the_snapshot_comes_as_json_beside_it(live: Live) -> None:
-    rows = tickit.snapshot(SCALE, SEED)
+    rows = TICKIT.snapshot(SCALE, SEED)
     events = live.events("tickit_json", {table: data.num_rows for table, data in rows.items()})
-    for table in tickit.TABLES:
+    for table in TICKIT.tables:
         values = events[table.full_name]
         assert {"before", "after", "source", "op", "transaction"} <= set(values[0])
         assert sorted(value["after"][table.key] for value in values) == rows[table.full_name].column(0).to_pylist()
@@ -93,18 +93,18 @@ def test_the_snapshot_comes_as_json_beside_it(live: Live) -> None:
 
 def test_changes_reach_the_databases_and_their_events_can_be_ordered(live: Live) -> None:
     """After the first transactions the databases hold what the generator says, and the topics tell each change."""
-    snapshot = tickit.snapshot(SCALE, SEED)
-    transactions = history(snapshot, SCALE, SEED, ROW_CHANGES)[:300]
+    snapshot = TICKIT.snapshot(SCALE, SEED)
+    transactions = TICKIT.history(snapshot, SCALE, SEED, ROW_CHANGES)[:300]
     live.well("changes", "--count", "200")
     live.well("changes", "--count", "100")  # goes on where the first has stopped
-    state = replay(tickit.TABLES, snapshot, transactions)
-    assert live.databases.counts() == {table.full_name: state[table.full_name].num_rows for table in tickit.TABLES}
+    state = replay(TICKIT.tables, snapshot, transactions)
+    assert live.databases.counts() == {table.full_name: state[table.full_name].num_rows for table in TICKIT.tables}
 
     changed: dict[str, int] = {table: data.num_rows for table, data in snapshot.items()}
     for change in (change for each in transactions for change in each.changes):
         changed[change.table.full_name] += 2 if change.is_key_change else 1  # a delete and a create
     events = live.events("tickit", changed)
-    for table in tickit.TABLES:
+    for table in TICKIT.tables:
         columns = [column.name for column in LOG_COLUMNS[system_of(table)]]
         streamed = [event for event in events[table.full_name] if event["__op"] != "r"]
         assert len(streamed) == changed[table.full_name] - snapshot[table.full_name].num_rows, table.full_name
@@ -132,7 +132,7 @@ def test_a_killed_connect_is_healed_by_up(live: Live) -> None:
     assert after.pop("connect") not in (None, before.pop("connect"))
     assert after == before
     live.well("changes", "--count", "20")
-    tables = [topic_of(table) for table in tickit.TABLES]
+    tables = [topic_of(table) for table in TICKIT.tables]
     wait_until(
         lambda: sum(live.topics.ends()[topic] - written[topic] for topic in tables) >= 20, "the events of 20 changes"
     )

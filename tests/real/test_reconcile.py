@@ -14,8 +14,8 @@ import yaml
 from conftest import REPOSITORY, DbtProject, MakeProject, pg, table_of, unwrapped
 from pyspark.sql import SparkSession
 
+from examples import generate
 from ingest.config.tables import Table
-from ingest.datasets import generate
 from ingest.operations.reconcile import Reconciled, reconcile
 from real.broker import PASSWORD
 from real.conftest import Server

@@ -1,7 +1,7 @@
 """Source databases as plain data: tables, their rows, and the transactions that change them.
 
 Nothing here knows about change data capture. The same tables and transactions can fill a real database, be
-encoded as Debezium events (``ingest.datasets.debezium``) or be replayed in memory (:func:`replay`).
+encoded as Debezium events (``examples.generating.debezium``) or be replayed in memory (:func:`replay`).
 
 A row is a tuple in the order of its table's columns, holding Python's natural values: ``int``, ``str``,
 ``Decimal`` (scale 2), ``date``, ``datetime`` (no zone), ``bool`` or ``None``.
@@ -59,7 +59,7 @@ class Table:
     """A table of a source database; its first column is its primary key, an integer.
 
     ``database`` is what the connector calls ``db``; ``schema`` is the middle of the topic's name (on MariaDB,
-    which has no schemas, both are the same).
+    which has no schemas, both are the same), ``prefix`` its beginning: the connector's ``topic.prefix``.
     """
 
     system: System
@@ -67,6 +67,7 @@ class Table:
     schema: str
     name: str
     columns: tuple[Column, ...]
+    prefix: str
 
     @cached_property
     def full_name(self) -> str:
@@ -134,8 +135,9 @@ def row_at(data: pa.Table, index: int) -> Row:
 def replay(tables: Iterable[Table], snapshot: Database, transactions: Iterable[Transaction]) -> dict[str, pa.Table]:
     """The state of every table after the transactions, which must be in commit order.
 
-    Returns:
-        By ``<schema>.<table>``: the rows in exact types, sorted by key.
+    Returns
+    -------
+    By ``<schema>.<table>``: the rows in exact types, sorted by key.
     """
     touched: dict[str, dict[int, Row | None]] = {}
     for transaction in transactions:

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from ingest.datasets.debezium import Event
+from examples.generating.debezium import Event
 
 Arrival = Literal["on_time", "late", "repeated"]
 
@@ -39,9 +39,12 @@ def deliver_in_order(events: Sequence[Event]) -> list[Delivery]:
 def deliver(events: Sequence[Event], snapshot: Sequence[Event], rng: np.random.Generator) -> list[Delivery]:
     """Events of one topic with late and repeated deliveries.
 
-    Args:
-        events: the changes, in the order of the log.
-        snapshot: ``r`` events of some rows that the changes touch; each arrives once more at the end.
+    Parameters
+    ----------
+    events:
+        The changes, in the order of the log.
+    snapshot:
+        ``r`` events of some rows that the changes touch; each arrives once more at the end.
     """
     moved = _late(events, rng)
     after: dict[int, list[int]] = {}

@@ -24,15 +24,13 @@ from typing import Any, Final, Literal, cast
 
 import pyarrow as pa
 
-from ingest.datasets.model import Column, ColumnType, Database, Row, RowChange, System, Table, Transaction
+from examples.generating.model import Column, ColumnType, Database, Row, RowChange, System, Table, Transaction
 
 Form = Literal["avro", "json", "envelope"]
 FORMS: Final[tuple[Form, ...]] = ("avro", "json", "envelope")
 EventOp = Literal["r", "c", "u", "d"]
 Source = Mapping[str, Any]
 EncodedRow = tuple[Any, ...]
-
-PREFIX: Final = "tickit"  # topic.prefix, and hence source.name
 
 _SNAPSHOT_MARKERS: Final = "first,first_in_data_collection,last_in_data_collection,true,last,false,incremental"
 
@@ -86,11 +84,16 @@ _AVRO_SOURCE_TYPES: Final[Mapping[str, Any]] = {
 class Event:
     """One change event of a connector.
 
-    Attributes:
-        key: the primary key that Kafka would carry; a changed key makes two events.
-        before: as the connector reports it: the row, the key and fillers, or None.
-        source: the envelope's ``source``, with the position in the log.
-        processed_at_us: when the connector handled it; the envelope's ``ts_us``.
+    Attributes
+    ----------
+    key:
+        The primary key that Kafka would carry; a changed key makes two events.
+    before:
+        As the connector reports it: the row, the key and fillers, or None.
+    source:
+        The envelope's ``source``, with the position in the log.
+    processed_at_us:
+        When the connector handled it; the envelope's ``ts_us``.
     """
 
     table: Table
@@ -103,8 +106,8 @@ class Event:
 
 
 def topic_of(table: Table) -> str:
-    """``tickit.<schema>.<table>``."""
-    return f"{PREFIX}.{table.schema}.{table.name}"
+    """``<topic.prefix>.<schema>.<table>``."""
+    return f"{table.prefix}.{table.schema}.{table.name}"
 
 
 # Connectors
@@ -113,8 +116,10 @@ def topic_of(table: Table) -> str:
 def read_snapshot(table: Table, database: Database, at_us: int, indexes: Sequence[int] | None = None) -> list[Event]:
     """The initial snapshot of one table: an ``r`` event per row, in key order, all at one log position.
 
-    Args:
-        indexes: only these rows, in this order.
+    Parameters
+    ----------
+    indexes:
+        Only these rows, in this order.
     """
     rows = database[table.full_name]
     chosen = range(rows.num_rows) if indexes is None else indexes
@@ -171,7 +176,7 @@ def _common_source(table: Table, ts_us: int, snapshot: str) -> dict[str, Any]:
     return {
         "version": versions[table.system],
         "connector": table.system,
-        "name": PREFIX,
+        "name": table.prefix,
         "ts_ms": ts_us // 1000,
         "snapshot": snapshot,
         "db": table.database,

@@ -2,24 +2,23 @@
 
 The mix is that of a shop - sales, new listings, price changes, people who move - plus, on purpose, what makes
 change data capture hard: changed primary keys, rows deleted and inserted again, several changes of a row within one
-millisecond or one transaction, statements that change many rows. What :func:`ingest.datasets.tickit.snapshot`
+millisecond or one transaction, statements that change many rows. What :func:`examples.tickit.rows.snapshot`
 promises about the rows holds after every transaction as well.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Final, cast
 
 import numpy as np
 
-from ingest.datasets import tickit
-from ingest.datasets.model import Database, Operation, Row, RowChange, System, Table, Transaction, Value, row_at
-from ingest.datasets.tickit import EVENT, LISTING, SALE, TABLES, USER, VENUE
-from ingest.datasets.tickit_names import CITIES
+from examples.generating.model import Database, Row, Table, Transaction, Value
+from examples.tickit.rows import CATEGORY_PRICES, FIRST_DATEID, WORKED_SALE, event_name, venue_name
+from examples.tickit.shop import Shop
+from examples.tickit.tables import EVENT, LIKES, LISTING, SALE, USER, VENUE
 
 
 def _us(day: int, hour: int = 0, minute: int = 0, second: int = 0) -> int:
@@ -35,7 +34,6 @@ LAST_DAY: Final = date(2023, 3, 3)
 _ROW_CHANGES_AT_SCALE_1: Final = 25_000
 _FEWEST_ROW_CHANGES: Final = 240
 _LAST_START: Final = datetime(2008, 12, 29, 20, 0)
-_HISTORY_STREAM: Final = 100
 
 
 def history(database: Database, scale: float, seed: int, row_changes: int | None = None) -> list[Transaction]:
@@ -47,72 +45,17 @@ def history(database: Database, scale: float, seed: int, row_changes: int | None
     neither that sale nor its listing nor its buyer is touched by any other transaction.
     """
     target = max(_FEWEST_ROW_CHANGES, int(_ROW_CHANGES_AT_SCALE_1 * scale)) if row_changes is None else row_changes
-    return _Shop(database, target, seed).run()
+    return _ShopLife(database, target, seed).run()
 
 
-class _Table:
-    """The current rows of one table and how often each is referred to."""
+class _ShopLife(Shop):
+    """What happens in the shop, kind by kind."""
 
-    def __init__(self, table: Table, database: Database) -> None:
-        self.table = table
-        self._snapshot = database[table.full_name]
-        self._snapshot_keys = self._snapshot.column(0).to_numpy()
-        self._first = int(self._snapshot_keys[0])
-        self._changed: dict[int, Row | None] = {}
-        self._recent: list[int] = []
-        self.last_key = int(self._snapshot_keys[-1])
-        self.references = Counter[int]()
-        for child in TABLES:
-            for column in child.columns:
-                if column.references == table.full_name:
-                    keys, counts = np.unique(
-                        database[child.full_name].column(column.name).to_numpy(), return_counts=True
-                    )
-                    self.references.update(dict(zip(keys.tolist(), counts.tolist(), strict=True)))
-
-    def get(self, key: int) -> Row | None:
-        if key in self._changed:
-            return self._changed[key]
-        index = key - self._first
-        return row_at(self._snapshot, index) if 0 <= index < len(self._snapshot_keys) else None
-
-    def put(self, key: int, row: Row | None) -> None:
-        self._changed[key] = row
-        self._recent.append(key)
-        self.last_key = max(self.last_key, key)
-
-    def next_key(self) -> int:
-        return self.last_key + 1
-
-    def pick(self, rng: np.random.Generator) -> int:
-        """A key at random; every third time one that was changed lately. The row may be gone."""
-        if self._recent and rng.integers(0, 3) == 0:
-            return self._recent[-1 - int(rng.integers(0, min(len(self._recent), 200)))]
-        return int(rng.integers(self._first, self.last_key + 1))
-
-
-class _Shop:
     def __init__(self, database: Database, target: int, seed: int) -> None:
-        self._rng = tickit.stream(seed, _HISTORY_STREAM)
-        self._tables = {table.full_name: _Table(table, database) for table in TABLES}
+        super().__init__(database, HISTORY_FROM_US, target // 4 + 50, seed)
         self._target = target
-        self._row_changes = 0
-        self._now_us = HISTORY_FROM_US
         # A step has 1.12 row changes on average; the last should come near the end of the fifth day.
         self._gap_us = HISTORY_DAYS * 86_400_000_000 * 112 // 100 // target
-        self._log: list[Transaction] = []
-        self._pending: list[RowChange] = []
-        self._statement = 0
-        listing, sale = database["ecomm.listing"], database["ecomm.sale"]
-        sold = np.bincount(
-            sale["listid"].to_numpy(), weights=sale["qtysold"].to_numpy(), minlength=listing.num_rows + 1
-        ).astype(np.int64)
-        self._left = dict(enumerate((listing["numtickets"].to_numpy() - sold[1:]).tolist(), start=1))
-        first_new_user = database["crm.user"].num_rows + 1
-        self._newcomers = [
-            tuple(row.values()) for row in tickit.users(first_new_user, target // 4 + 50, seed).to_pylist()
-        ]
-        self._worked = self._worked_example()
 
     def run(self) -> list[Transaction]:
         """Each kind once, then a weighted mix of them until the target is reached."""
@@ -150,113 +93,14 @@ class _Shop:
             self._step(kinds[int(np.searchsorted(weights, self._rng.integers(0, weights[-1]), side="right"))][1])
         return self._log
 
-    # Time and transactions
-
     def _step(self, act: Callable[[], None]) -> None:
         self._now_us += self._int(self._gap_us // 10, self._gap_us * 19 // 10)
         if self._worked and self._now_us >= WORKED_EXAMPLE_AT_US:
             later, self._now_us = self._now_us, WORKED_EXAMPLE_AT_US
-            self._update(SALE, tickit.WORKED_SALE, self._worked)
+            self._update(SALE, WORKED_SALE, self._worked)
             self._commit("mariadb")
             self._now_us, self._worked = max(later, self._now_us + 1000), {}
         act()
-
-    def _commit(self, system: System) -> None:
-        """Ends the current transaction, if it has done anything."""
-        if self._pending:
-            self._log.append(Transaction(system, self._now_us, tuple(self._pending)))
-            self._row_changes += len(self._pending)
-        self._pending = []
-        self._statement = 0
-
-    def _start_of_millisecond(self) -> None:
-        self._now_us += 1000 - self._now_us % 1000
-
-    # Statements; each keeps the rows, the references and the tickets left in step
-
-    def _row(self, table: Table, key: int) -> Row | None:
-        return self._tables[table.full_name].get(key)
-
-    def _change(self, table: Table, before: Row | None, after: Row | None, *, same_statement: bool = False) -> None:
-        if not same_statement:
-            self._statement += 1
-        op: Operation = "c" if before is None else "d" if after is None else "u"
-        self._pending.append(RowChange(table, op, before, after, self._statement))
-        state = self._tables[table.full_name]
-        for row, sign in ((before, -1), (after, 1)):
-            if row is None:
-                continue
-            for column, value in zip(table.columns, row, strict=True):
-                if column.references:
-                    self._tables[column.references].references[cast(int, value)] += sign
-            if table is SALE:
-                self._left[self._of(SALE, row, "listid")] -= sign * self._of(SALE, row, "qtysold")
-            state.put(cast(int, row[0]), after if sign > 0 else None)
-
-    def _insert(self, table: Table, row: Row) -> Row:
-        self._change(table, None, row)
-        return row
-
-    def _update(self, table: Table, key: int, values: Mapping[str, Value], *, same_statement: bool = False) -> None:
-        before = self._row(table, key)
-        assert before is not None, f"no {table.full_name} {key}"
-        after = tuple(values.get(c.name, old) for c, old in zip(table.columns, before, strict=True))
-        if after != before:
-            self._change(table, before, after, same_statement=same_statement)
-
-    def _delete(self, table: Table, key: int) -> None:
-        self._change(table, self._row(table, key), None)
-
-    # Choosing
-
-    def _int(self, low: int, high: int) -> int:
-        return int(self._rng.integers(low, high))
-
-    def _city(self) -> tuple[str, str]:
-        return CITIES[self._int(0, len(CITIES))]
-
-    def _phone(self) -> str:
-        return f"(555) 555-{self._int(0, 10_000):04d}"
-
-    @staticmethod
-    def _of(table: Table, row: Row, column: str) -> int:
-        return cast(int, row[table.positions[column]])
-
-    def _pick(self, table: Table, *, unused: bool = False, tickets: int = 0) -> int | None:
-        """A live row's key, or None after many vain tries; what the worked example needs is never picked.
-
-        Args:
-            unused: only rows that no other row refers to.
-            tickets: only listings with at least so many tickets left.
-        """
-        state = self._tables[table.full_name]
-        for _ in range(200):
-            key = state.pick(self._rng)
-            if key in self._reserved.get(table.full_name, ()) or state.get(key) is None:
-                continue
-            if unused and state.references[key] > 0:
-                continue
-            if tickets and self._left.get(key, 0) < tickets:
-                continue
-            return key
-        return None
-
-    def _worked_example(self) -> dict[str, Value]:
-        """The values that sale 200 will get; empty where there is no such sale."""
-        sale = self._row(SALE, tickit.WORKED_SALE)
-        self._reserved: dict[str, set[int]] = {}
-        if sale is None:
-            return {}
-        seller = self._of(SALE, sale, "sellerid")
-        buyer = tickit.WORKED_BUYER
-        if self._row(USER, buyer) is None:
-            buyer = next(key for key in (1, 2) if key != seller)
-        self._reserved = {
-            "ecomm.sale": {tickit.WORKED_SALE},
-            "ecomm.listing": {self._of(SALE, sale, "listid")},
-            "crm.user": {buyer},
-        }
-        return {"buyerid": buyer, "qtysold": 3, "pricepaid": Decimal("600.00"), "commission": Decimal("90.00")}
 
     # Shop life: each makes one transaction, or several that belong together
 
@@ -284,7 +128,7 @@ class _Shop:
             return None
         row = self._row(EVENT, event)
         assert row is not None
-        dollars = tickit.CATEGORY_PRICES[self._of(EVENT, row, "catid") - 1]
+        dollars = CATEGORY_PRICES[self._of(EVENT, row, "catid") - 1]
         price = Decimal(max(20, dollars * self._int(60, 220) // 100)).quantize(Decimal("0.01"))
         tickets = self._int(1, 21)
         listed_at = self._between(datetime(2008, 1, 1), event)
@@ -360,7 +204,7 @@ class _Shop:
 
     def _change_likes(self) -> None:
         if userid := self._pick(USER):
-            like = tickit.LIKES[self._int(0, len(tickit.LIKES))]
+            like = LIKES[self._int(0, len(LIKES))]
             self._update(USER, userid, {like: (True, False, None)[self._int(0, 3)]})
             self._commit("sqlserver")
 
@@ -453,7 +297,7 @@ class _Shop:
         if eventid := self._pick(EVENT):
             row = self._row(EVENT, eventid)
             assert row is not None
-            name = tickit.event_name(self._of(EVENT, row, "catid"), self._int(0, 1 << 20))
+            name = event_name(self._of(EVENT, row, "catid"), self._int(0, 1 << 20))
             self._update(EVENT, eventid, {"eventname": name})
             self._commit("postgresql")
 
@@ -476,7 +320,7 @@ class _Shop:
             row = self._row(EVENT, eventid)
             assert row is not None
             for _ in range(2):
-                name = tickit.event_name(self._of(EVENT, row, "catid"), self._int(0, 1 << 20))
+                name = event_name(self._of(EVENT, row, "catid"), self._int(0, 1 << 20))
                 self._update(EVENT, eventid, {"eventname": name})
             self._update(EVENT, eventid, self._later_start(eventid))
             self._commit("postgresql")
@@ -487,7 +331,7 @@ class _Shop:
             return
         catid = self._int(1, 12)
         start = datetime(2008, 2, 1, 19, 30) + timedelta(days=self._int(0, 330))
-        name = tickit.event_name(catid, self._int(0, 1 << 20))
+        name = event_name(catid, self._int(0, 1 << 20))
         self._insert(EVENT, (self._tables["ems.event"].next_key(), venue, catid, _dateid(start), name, start))
         self._commit("postgresql")
 
@@ -501,7 +345,7 @@ class _Shop:
         if venueid > 32_000:  # venueid is a smallint
             return
         city, state = self._city()
-        self._insert(VENUE, (venueid, tickit.venue_name(city, self._int(0, 72)), city, state, None))
+        self._insert(VENUE, (venueid, venue_name(city, self._int(0, 72)), city, state, None))
         self._commit("postgresql")
 
     def _reseat_venue(self) -> None:
@@ -511,7 +355,7 @@ class _Shop:
 
 
 def _dateid(moment: datetime) -> int:
-    return tickit.FIRST_DATEID + (moment - datetime(2008, 1, 1)).days
+    return FIRST_DATEID + (moment - datetime(2008, 1, 1)).days
 
 
 def _paid(quantity: int, price: Decimal) -> tuple[Decimal, Decimal]:

@@ -20,9 +20,9 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.datasets.debezium import Form, avro_schema, encode, topic_of
-from ingest.datasets.delivery import Delivery
-from ingest.datasets.model import Table
+from examples.generating.debezium import Form, avro_schema, encode, topic_of
+from examples.generating.delivery import Delivery
+from examples.generating.model import Table
 
 _DAY_US: Final = 86_400_000_000
 _DENSE: Final = (",", ":")
@@ -75,13 +75,18 @@ class Bronze:
                 start = end
 
 
+def oracle_file(out: Path, phase: str, table: str) -> Path:
+    """Where the state of a table, ``<schema>.<table>``, after a phase stands."""
+    return out / "oracle" / phase / f"{table}.parquet"
+
+
 def write_oracle(out: Path, phase: str, state: Mapping[str, pa.Table]) -> tuple[Path, ...]:
-    """Writes ``<out>/oracle/<phase>/<schema>.<table>.parquet`` for every table."""
+    """Writes the state of every table after a phase, as Parquet; see :func:`oracle_file`."""
     files = []
     for name, rows in state.items():
         sink = pa.BufferOutputStream()
         pq.write_table(rows, sink, compression="zstd")
-        path = out / "oracle" / phase / f"{name}.parquet"
+        path = oracle_file(out, phase, name)
         write_whole(path, sink.getvalue())
         files.append(path)
     return tuple(files)
