@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
@@ -40,9 +41,9 @@ def schema_folder(spark: SparkSession, schema: str) -> str:
 def folder_of(spark: SparkSession, schema: str) -> str:
     """Where the catalog has the tables of a schema that is there.
 
-    As `spark.catalog.getDatabase` says it, with fewer look-ups in the metastore: each batch asks for it.
+    As `spark.catalog.getDatabase` says it, but by one look-up in the metastore: each batch asks for it.
     """
-    found = spark._jsparkSession.sessionState().catalog().getDatabaseMetadata(schema)
+    found = _external(spark).getDatabase(schema)
     return str(java_class(spark, "org.apache.spark.sql.catalyst.catalog.CatalogUtils").URIToString(found.locationUri()))
 
 
@@ -63,20 +64,21 @@ def register(hudi: HudiTable, table: Table, column_types: Mapping[str, str]) -> 
         The catalog refused.
     """
     spark = hudi.spark
+    external = _external(spark)
     views = {
-        f"`{table.schema}`.`{table.name}{suffix}`": f"'hoodie.query.as.ro.table' = '{str(is_ro).lower()}'"
+        f"{table.name}{suffix}": f"'hoodie.query.as.ro.table' = '{str(is_ro).lower()}'"
         for suffix, is_ro in table.views.items()
     }
     try:
-        for name, properties in {table.relation: "", **views}.items():
-            if not spark.catalog.tableExists(name):
+        for name, properties in {table.name: "", **views}.items():
+            if not external.tableExists(table.schema, name):
                 spark.sql(
-                    f"create table if not exists {name} using hudi "
+                    f"create table if not exists `{table.schema}`.`{name}` using hudi "
                     f"{f'tblproperties ({properties}) ' if properties else ''}location {literal(hudi.path)}"
                 )
         _register_new_columns(hudi, table, column_types)
-        for name in (table.relation, *views):
-            refresh(spark, name)
+        for name in (table.name, *views):
+            refresh(spark, f"`{table.schema}`.`{name}`")
     except (PySparkException, Py4JJavaError) as error:
         raise write_error(error, where=table.relation) from error
 
@@ -86,8 +88,7 @@ def _register_new_columns(hudi: HudiTable, table: Table, column_types: Mapping[s
 
     In place, by Spark's own call for it: the table is there at every moment, and Hudi makes no commit of its own.
     """
-    state = hudi.spark._jsparkSession.sessionState()
-    entry = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(table.relation))
+    entry = _external(hudi.spark).getTable(table.schema, table.name)
     text, place = str(entry.schema().json()), f"columns of {table.relation}"
     made_of = (text, dict(column_types))
     if Shared.of(hudi.spark).built(place, made_of, lambda: _types_in(text).items() >= column_types.items()):
@@ -104,7 +105,12 @@ def _types_in(schema: str) -> dict[str, str]:
 
 def register_columns(spark: SparkSession, schema: str, tables: Sequence[str], columns: T.StructType) -> None:
     """Gives the catalog's entries of some tables other columns, by Spark's own call for it."""
-    catalog = spark._jsparkSession.sessionState().catalog().externalCatalog()
+    catalog = _external(spark)
     data_type = java_class(spark, "org.apache.spark.sql.types.DataType").fromJson(columns.json())
     for table in tables:
         catalog.alterTableDataSchema(schema, table, data_type)
+
+
+def _external(spark: SparkSession) -> Any:
+    """Spark's own way to the metastore. `spark.catalog` looks up schema and table before it asks what it is asked."""
+    return spark._jsparkSession.sessionState().catalog().externalCatalog()
