@@ -154,7 +154,7 @@ MUTATIONS = (
     Mutation(
         "purge floor ignored",
         "ingest/changes/late.py",
-        'F.col("_held").isNull() & (position <= purged)',
+        'F.col("_lake_held").isNull() & (position <= purged)',
         "F.lit(False)",
         (f"{UPKEEP}::test_purged_tombstones_do_not_let_older_events_back_in",),
     ),
@@ -196,7 +196,7 @@ MUTATIONS = (
     Mutation(
         "of a tie the first delivered counts",
         "ingest/changes/late.py",
-        'counts_again |= ties & after & ~whole_row(table).eqNullSafe(F.col("_held_row"))',
+        'counts_again |= ties & after & ~whole_row(table).eqNullSafe(F.col("_lake_held_row"))',
         "pass",
         (TORTURE,),
     ),
@@ -245,7 +245,7 @@ MUTATIONS = (
     Mutation(
         "a row of an incremental snapshot wins whenever it comes",
         "ingest/changes/late.py",
-        '.when((F.col("_unplaced") | F.col("_held_unplaced")) & ~_is_after(), "superseded")',
+        '.when((F.col("_lake_unplaced") | F.col("_lake_held_unplaced")) & ~_is_after(), "superseded")',
         "",
         (MENDED,),
     ),
@@ -385,8 +385,8 @@ MUTATIONS = (
     Mutation(
         "a tombstone is neither an envelope nor an unwrapped event",
         "ingest/decode/json_events.py",
-        'bodies.withColumn("_is_envelope", is_envelope(F.col("_json")))',
-        'bodies.withColumn("_is_envelope", F.when(F.col("_json").isNotNull(), is_envelope(F.col("_json"))))',
+        'bodies.withColumn("_lake_is_envelope", is_envelope(F.col("_lake_json")))',
+        'bodies.withColumn("_lake_is_envelope", F.when(F.col("_lake_json") != "", is_envelope(F.col("_lake_json"))))',
         (f"{LOST}::test_tombstones_of_an_envelope_topic_are_counted",),
     ),
     Mutation(
@@ -441,15 +441,15 @@ MUTATIONS = (
     Mutation(
         "a row that comes again after a bare tombstone is a duplicate",
         "ingest/changes/late.py",
-        '    counts_again |= F.col("_held_unplaced") & F.col("_held_deleted") & after & ~F.col("_unplaced")\n',
-        "",
+        'counts_again |= F.col("_lake_held_unplaced") & F.col("_lake_held_deleted") & after & ~F.col("_lake_unplaced")',
+        "pass",
         (f"{LOST}::test_bare_tombstones_are_what_the_declaration_says",),
     ),
     Mutation(
         "a tombstone without a key is ignored",
         "ingest/decode/decoded.py",
-        '(F.col("_key").isNotNull() | is_record())',
-        'F.col("_key").isNotNull()',
+        '(F.col("_lake_key").isNotNull() | is_record())',
+        'F.col("_lake_key").isNotNull()',
         (f"{LOST}::test_a_tombstone_whose_record_lost_its_key_is_quarantined",),
     ),
     Mutation(
@@ -469,7 +469,7 @@ MUTATIONS = (
     Mutation(
         "a row that came again stays before the tombstones that wait",
         "ingest/changes/late.py",
-        'counts_again |= after & ~F.col("_unplaced")',
+        'counts_again |= after & ~F.col("_lake_unplaced")',
         "pass",
         (f"{LOST}::test_a_row_that_came_again_behind_a_tombstone_outlives_its_replay",),
     ),

@@ -73,38 +73,48 @@ def judge_late(
 
     Adds
     ----
-    `_outcome` string:
+    `_lake_outcome` string:
         'duplicate', 'superseded', 'quarantined', or null where the change wins.
-    `_held_carried` string:
+    `_lake_held_carried` string:
         `__carried` of the row that silver holds.
     """
-    joined = _with_held(late, silver, table, number=number).withColumn("_unplaced", is_unplaced(table))
+    joined = _with_held(late, silver, table, number=number).withColumn("_lake_unplaced", is_unplaced(table))
     joined = joined.withColumn("__position", F.coalesce(_raised(table), F.col("__position")))
     counts_again = _counts_again(table, awaits_deletes=awaits_deletes)
     outcome = _outcome(table, counts_again, truncated=truncated, purged=purged)
     problem = F.when(
         outcome == "quarantined",
         problem_of("purged", "older than deletes that were purged: it may have been deleted since"),
-    ).otherwise(F.col("_problem"))
-    return joined.withColumns({"_outcome": outcome, "_problem": problem}).drop(
-        "_held", "_held_op", "_held_sequence", "_held_lsn", "_held_key", "_held_row", "_held_unplaced", "_unplaced",
-        "_held_deleted",
-    )  # fmt: skip
+    ).otherwise(F.col("_lake_problem"))
+    return joined.withColumns({"_lake_outcome": outcome, "_lake_problem": problem}).drop(
+        "_lake_held",
+        "_lake_held_op",
+        "_lake_held_sequence",
+        "_lake_held_lsn",
+        "_lake_held_key",
+        "_lake_held_row",
+        "_lake_held_unplaced",
+        "_lake_unplaced",
+        "_lake_held_deleted",
+    )
 
 
 def _with_held(late: DataFrame, silver: DataFrame, table: Table, *, number: int) -> DataFrame:
-    """Late changes with what silver holds of their keys, in columns `_held...`; null where it knows no such key."""
-    held_columns = [F.col("__position").alias("_held"), F.col("__op").alias("_held_op")]
+    """Late changes with what silver holds of their keys, as `_lake_held...`; null where it knows no such key."""
+    held_columns = [F.col("__position").alias("_lake_held"), F.col("__op").alias("_lake_held_op")]
     carried = F.when(~is_delete(), F.col("__carried"))
-    held_columns += [carried.alias("_held_carried"), is_unplaced(table).alias("_held_unplaced")]
-    held_columns.append((F.col("__deleted") == "true").alias("_held_deleted"))
+    held_columns += [carried.alias("_lake_held_carried"), is_unplaced(table).alias("_lake_held_unplaced")]
+    held_columns.append((F.col("__deleted") == "true").alias("_lake_held_deleted"))
     if is_placed_by_lsn(table):
-        held_columns += [F.col("__source_sequence").alias("_held_sequence"), F.col("__lsn").alias("_held_lsn")]
+        held_columns += [
+            F.col("__source_sequence").alias("_lake_held_sequence"),
+            F.col("__lsn").alias("_lake_held_lsn"),
+        ]
     if may_tie(table) is not None:
-        held_columns.append(whole_row(table).alias("_held_row"))
+        held_columns.append(whole_row(table).alias("_lake_held_row"))
     key = f"`{table.record_key}`"
-    held = silver.select(F.col(key).alias("_held_key"), *held_columns)
-    same_key = F.col(key) == F.col("_held_key")
+    held = silver.select(F.col(key).alias("_lake_held_key"), *held_columns)
+    same_key = F.col(key) == F.col("_lake_held_key")
     send = F.broadcast if number <= FEW else as_it_is
     relevant = held.join(send(late.select(key)), same_key, "left_semi")
     return late.join(send(relevant), same_key, "left")
@@ -112,20 +122,20 @@ def _with_held(late: DataFrame, silver: DataFrame, table: Table, *, number: int)
 
 def _is_after() -> Expression:
     """Whether a change was delivered after the one that silver holds."""
-    return delivered_at("__position") > delivered_at("_held")
+    return delivered_at("__position") > delivered_at("_lake_held")
 
 
 def _raised(table: Table) -> Expression:
     """The position of a change that counts against a held one with a greater place in the log; null of any other."""
     position, offset = F.col("__position"), F.substring_index("__position", "/", -1)
-    log, held_log = log_of(), F.substring_index("_held", "/", 1)
+    log, held_log = log_of(), F.substring_index("_lake_held", "/", 1)
     # What a row without a position of its own comes after is known now.
-    raised = F.when(F.col("_unplaced") & _is_after() & (log < held_log), F.concat(held_log, F.lit("/"), offset))
+    raised = F.when(F.col("_lake_unplaced") & _is_after() & (log < held_log), F.concat(held_log, F.lit("/"), offset))
     if not is_placed_by_lsn(table):
         return raised
-    of_held = Names("_held_sequence", "_held_lsn", "_held")
-    counts = ~is_read() & (log < held_log) & was_open(EVENT, of_held, F.col("_held_op") == "r")
-    from_held = F.concat(F.substring_index("_held", ".", 2), F.lit("."), F.substring_index(position, ".", -1))
+    of_held = Names("_lake_held_sequence", "_lake_held_lsn", "_lake_held")
+    counts = ~is_read() & (log < held_log) & was_open(EVENT, of_held, F.col("_lake_held_op") == "r")
+    from_held = F.concat(F.substring_index("_lake_held", ".", 2), F.lit("."), F.substring_index(position, ".", -1))
     return raised.when(counts, from_held)
 
 
@@ -133,7 +143,7 @@ def _is_overtaken(table: Table) -> Expression:
     """Whether the change of a transaction that was open is there, and the row that a snapshot read comes late."""
     if not is_placed_by_lsn(table):
         return F.lit(False)
-    held_unknown = (F.col("_held_op") != "r") & commit_lsn("_held_sequence").isNull()
+    held_unknown = (F.col("_lake_held_op") != "r") & commit_lsn("_lake_held_sequence").isNull()
     return F.coalesce(is_read() & ~_is_after() & held_unknown, F.lit(False))
 
 
@@ -141,28 +151,28 @@ def _counts_again(table: Table, *, awaits_deletes: bool) -> Expression:
     """Whether a change at the place of the held one is another one, and counts. May be null, for no."""
     after = _is_after()
     # A snapshot may read a row again at the same position: the later reading counts.
-    counts_again = is_read() & (F.col("__position") > F.col("_held"))
+    counts_again = is_read() & (F.col("__position") > F.col("_lake_held"))
     # A tombstone deletes what was delivered before it, unless it is deleted; what comes after one may be the row anew.
-    counts_again |= F.col("_unplaced") & after & ~F.col("_held_deleted")
-    counts_again |= F.col("_held_unplaced") & F.col("_held_deleted") & after & ~F.col("_unplaced")
+    counts_again |= F.col("_lake_unplaced") & after & ~F.col("_lake_held_deleted")
+    counts_again |= F.col("_lake_held_unplaced") & F.col("_lake_held_deleted") & after & ~F.col("_lake_unplaced")
     if awaits_deletes:
-        counts_again |= after & ~F.col("_unplaced")
+        counts_again |= after & ~F.col("_lake_unplaced")
     ties = may_tie(table)
     if ties is not None:
         # Where a log does not tie, it is the same change again; elsewhere the later delivery of another row counts.
-        counts_again |= ties & after & ~whole_row(table).eqNullSafe(F.col("_held_row"))
+        counts_again |= ties & after & ~whole_row(table).eqNullSafe(F.col("_lake_held_row"))
     return counts_again
 
 
 def _outcome(table: Table, counts_again: Expression, *, truncated: str, purged: str) -> Expression:
-    """`_outcome`, of changes with their raised positions."""
-    position, log, held_log = F.col("__position"), log_of(), F.substring_index("_held", "/", 1)
-    unknowable = F.col("_held").isNull() & (position <= purged) & ~F.col("_unplaced")
+    """`_lake_outcome`, of changes with their raised positions."""
+    position, log, held_log = F.col("__position"), log_of(), F.substring_index("_lake_held", "/", 1)
+    unknowable = F.col("_lake_held").isNull() & (position <= purged) & ~F.col("_lake_unplaced")
     return (
         F.when(precedes_truncate(truncated, table), "superseded")
         .when(unknowable, "quarantined")
         # The one that was delivered later counts, where one of them has no other place.
-        .when((F.col("_unplaced") | F.col("_held_unplaced")) & ~_is_after(), "superseded")
+        .when((F.col("_lake_unplaced") | F.col("_lake_held_unplaced")) & ~_is_after(), "superseded")
         .when((log == held_log) & ~F.coalesce(counts_again, F.lit(False)), "duplicate")
         .when(log < held_log, "superseded")
         .when(_is_overtaken(table), "superseded")

@@ -19,33 +19,38 @@ def ranked(changes: DataFrame, table: Table) -> DataFrame:
 
     Adds
     ----
-    `_outcome` string:
+    `_lake_outcome` string:
         'ignored', 'quarantined', 'truncated', or null for a change of a key.
-    `_rank` int:
+    `_lake_rank` int:
         1 for the last change of its key by position, and for those of no key's.
-    `_repeated` boolean:
+    `_lake_repeated` boolean:
         The next newer change of the key is the same one, delivered once more.
-    `_mixed` boolean:
+    `_lake_mixed` boolean:
         Of this change and the next newer one of the key one was read by a snapshot, or has no place in the log: see
         `placed_by_delivery`.
-    `_is_oldest` boolean:
+    `_lake_is_oldest` boolean:
         There is no older change of the key.
     """
     is_truncate = F.coalesce(F.col("__op") == "t", F.lit(False))
     truncated = "ignored" if table.options.truncate == "ignore" else "truncated"
     outcome = (
-        F.when(F.col("_ignored"), "ignored")
-        .when(F.col("_problem").isNotNull(), "quarantined")
+        F.when(F.col("_lake_ignored"), "ignored")
+        .when(F.col("_lake_problem").isNotNull(), "quarantined")
         .when(is_truncate, truncated)
     )
     if not table.key:
-        alone = {"_rank": F.lit(1), "_repeated": F.lit(False), "_mixed": F.lit(False), "_is_oldest": F.lit(True)}
-        return changes.withColumns({"_outcome": outcome, **alone})
+        alone = {
+            "_lake_rank": F.lit(1),
+            "_lake_repeated": F.lit(False),
+            "_lake_mixed": F.lit(False),
+            "_lake_is_oldest": F.lit(True),
+        }
+        return changes.withColumns({"_lake_outcome": outcome, **alone})
     # A group of its own for each change that has no key to be grouped by.
     place = (F.coalesce(F.col(name).cast("string"), F.lit("")) for name in ORIGIN)
     of_no_key = F.when(outcome.isNotNull(), F.concat_ws("/", *place))
     of_a_key = F.when(outcome.isNull(), F.col(f"`{table.record_key}`"))
-    newest_first = Window.partitionBy("_group", "_alone").orderBy(F.col("__position").desc())
+    newest_first = Window.partitionBy("_lake_group", "_lake_alone").orderBy(F.col("__position").desc())
     # What a bare tombstone deletes stands at its place in the log, and is another change.
     is_bare = is_delete() & is_unplaced(table)
     is_same = (F.lag(log_of()).over(newest_first) == log_of()) & (F.lag(is_bare).over(newest_first) == is_bare)
@@ -54,16 +59,16 @@ def ranked(changes: DataFrame, table: Table) -> DataFrame:
         is_same &= F.lag(row).over(newest_first).eqNullSafe(row)
     amid = is_read() | is_unplaced(table)
     return (
-        changes.withColumns({"_outcome": outcome, "_group": of_a_key, "_alone": of_no_key})
+        changes.withColumns({"_lake_outcome": outcome, "_lake_group": of_a_key, "_lake_alone": of_no_key})
         .withColumns(
             {
-                "_rank": F.row_number().over(newest_first),
-                "_repeated": F.coalesce(is_same, F.lit(False)),
-                "_mixed": F.coalesce(F.lag(amid).over(newest_first) != amid, F.lit(False)),
-                "_is_oldest": F.lead(F.lit(False), 1, True).over(newest_first),
+                "_lake_rank": F.row_number().over(newest_first),
+                "_lake_repeated": F.coalesce(is_same, F.lit(False)),
+                "_lake_mixed": F.coalesce(F.lag(amid).over(newest_first) != amid, F.lit(False)),
+                "_lake_is_oldest": F.lead(F.lit(False), 1, True).over(newest_first),
             }
         )
-        .drop("_group", "_alone")
+        .drop("_lake_group", "_lake_alone")
     )
 
 

@@ -41,7 +41,9 @@ def with_position(changes: DataFrame, table: Table) -> DataFrame:
     delivered before it.
     """
     epoch = f"{table.options.epoch:04x}."
-    offset = F.concat_ws("-", padded("_partition", 4), padded("_start_offset", 12), padded("_order", LONG_DIGITS))
+    offset = F.concat_ws(
+        "-", padded("_lake_partition", 4), padded("_lake_start_offset", 12), padded("_lake_order", LONG_DIGITS)
+    )
     log = F.coalesce(log_position(table), F.lit(""))
     position = F.concat(F.lit(epoch), log, F.lit("/"), F.lower(offset))
     added = {"__position": position, "__carried": F.lit(None).cast("string")}
@@ -79,37 +81,39 @@ def placed_by_delivery(changes: DataFrame, table: Table) -> DataFrame:
         commit = F.greatest(F.split(whole_log, r"\.")[1], F.coalesce(read_at, F.lit("")))
         own = F.concat(epoch_of(whole_log), commit, F.lit("."), F.split(whole_log, r"\.")[2])
         raised = F.when(~is_read() & ~is_unplaced(table) & commit_lsn().isNull(), own).otherwise(whole_log)
-    placed = changes.withColumn("_log", raised).withColumn("_unplaced", is_unplaced(table))
+    placed = changes.withColumn("_lake_log", raised).withColumn("_lake_unplaced", is_unplaced(table))
     if table.options.tombstones == "delete":
         is_behind = F.lag("__deleted").over(delivered.rowsBetween(-1, -1)) == "true"
-        says_nothing = F.col("_unplaced") & ~is_read() & F.coalesce(is_behind, F.lit(False))
-        placed = placed.withColumn("_ignored", F.col("_ignored") | says_nothing)
-    before = F.coalesce(F.max("_log").over(delivered), F.lit(""))
-    log = F.when(F.col("_unplaced"), F.greatest("_log", before)).otherwise(F.col("_log"))
-    return placed.withColumn("__position", F.concat(log, F.lit("/"), offset)).drop("_log", "_unplaced")
+        says_nothing = F.col("_lake_unplaced") & ~is_read() & F.coalesce(is_behind, F.lit(False))
+        placed = placed.withColumn("_lake_ignored", F.col("_lake_ignored") | says_nothing)
+    before = F.coalesce(F.max("_lake_log").over(delivered), F.lit(""))
+    log = F.when(F.col("_lake_unplaced"), F.greatest("_lake_log", before)).otherwise(F.col("_lake_log"))
+    return placed.withColumn("__position", F.concat(log, F.lit("/"), offset)).drop("_lake_log", "_lake_unplaced")
 
 
 def with_line(changes: DataFrame, origins: DataFrame) -> DataFrame:
-    """Adds `_line`, the 0-based place of an event in its file.
+    """Adds `_lake_line`, the 0-based place of an event in its file.
 
     Parameters
     ----------
     changes:
         The changes to be placed, few.
     origins:
-        `_file` and `_order` of every event that was read together with them.
+        `_lake_file` and `_lake_order` of every event that was read together with them.
     """
-    task = F.shiftright("_order", 33)
-    spans = origins.groupBy("_file", task.alias("_task")).agg(
-        F.min("_order").alias("_first"), F.count("*").alias("_length")
+    task = F.shiftright("_lake_order", 33)
+    spans = origins.groupBy("_lake_file", task.alias("_lake_task")).agg(
+        F.min("_lake_order").alias("_lake_first"), F.count("*").alias("_lake_length")
     )
-    before = Window.partitionBy("_file").orderBy("_task").rowsBetween(Window.unboundedPreceding, -1)
-    placed = spans.withColumn("_before", F.coalesce(F.sum("_length").over(before), F.lit(0))).drop("_length")
+    before = Window.partitionBy("_lake_file").orderBy("_lake_task").rowsBetween(Window.unboundedPreceding, -1)
+    placed = spans.withColumn("_lake_before", F.coalesce(F.sum("_lake_length").over(before), F.lit(0))).drop(
+        "_lake_length"
+    )
     return (
-        changes.withColumn("_task", task)
-        .join(F.broadcast(placed), ["_file", "_task"])
-        .withColumn("_line", F.col("_order") - F.col("_first") + F.col("_before"))
-        .drop("_task", "_first", "_before")
+        changes.withColumn("_lake_task", task)
+        .join(F.broadcast(placed), ["_lake_file", "_lake_task"])
+        .withColumn("_lake_line", F.col("_lake_order") - F.col("_lake_first") + F.col("_lake_before"))
+        .drop("_lake_task", "_lake_first", "_lake_before")
     )
 
 

@@ -55,27 +55,31 @@ def completed(
     Returns
     -------
     The columns of silver, and
-    `_problem` string:
+    `_lake_problem` string:
         Why a row cannot be completed, or null.
-    `_is_held` boolean:
-        The row is silver's own, its last change; `_changed`: and a carried value of it was replaced.
+    `_lake_is_held` boolean:
+        The row is silver's own, its last change; `_lake_changed`: and a carried value of it was replaced.
     """
     key = table.record_key
-    columns = [*(f"`{name}`" for name in silver_columns(table)), "_unavailable", "_is_held", "_moved_at"]
+    columns = [*(f"`{name}`" for name in silver_columns(table)), "_lake_unavailable", "_lake_is_held", "_lake_moved_at"]
     unmoved = F.lit(None).cast("string")
 
     def events(frame: DataFrame) -> DataFrame:
-        return frame.withColumns({"_is_held": F.lit(False), "_moved_at": unmoved}).select(*columns)
+        return frame.withColumns({"_lake_is_held": F.lit(False), "_lake_moved_at": unmoved}).select(*columns)
 
     # The last changes as they were judged come first: their positions may have been raised.
     candidates = [events(incomplete), events(own)]
     older = [events(earlier)] if earlier is not None else []
     if silver is not None:
-        of_silver = {"_unavailable": F.lit(None).cast("string"), "_is_held": F.lit(True), "_moved_at": unmoved}
+        of_silver = {
+            "_lake_unavailable": F.lit(None).cast("string"),
+            "_lake_is_held": F.lit(True),
+            "_lake_moved_at": unmoved,
+        }
         held = silver.withColumns(of_silver).select(*columns)
         candidates.append(held.join(F.broadcast(incomplete.select(f"`{key}`").distinct()), key, "left_semi"))
         if moves is not None:
-            before = F.broadcast(moves.select(F.col("_old_key").alias(key)).distinct())
+            before = F.broadcast(moves.select(F.col("_lake_old_key").alias(key)).distinct())
             older.append(events(held.join(before, key, "left_semi")))
     if moves is not None and older:
         candidates.append(_under_new_keys(reduce(DataFrame.unionByName, older), moves, table).select(*columns))
@@ -86,10 +90,10 @@ def _under_new_keys(older: DataFrame, moves: DataFrame, table: Table) -> DataFra
     """Changes of old keys and silver's rows of them, from before the key was changed, with the new key's columns."""
     key = table.record_key
     return (
-        older.drop("_moved_at")
-        .join(F.broadcast(moves), F.col(f"`{key}`") == F.col("_old_key"))
+        older.drop("_lake_moved_at")
+        .join(F.broadcast(moves), F.col(f"`{key}`") == F.col("_lake_old_key"))
         .where(_is_before_move(table))
-        .withColumns({name: F.col(f"_new_{name}") for name in dict.fromkeys([*table.key, key])})
+        .withColumns({name: F.col(f"_lake_new_{name}") for name in dict.fromkeys([*table.key, key])})
     )
 
 
@@ -105,34 +109,35 @@ def key_changes(own: DataFrame, changes: DataFrame, gone: DataFrame | None, tabl
     gone:
         Silver's tombstones, where they are if they came in a batch before; None before the first commit.
 
-    Columns: `_old_key` (record key) and `_gone_at`, the position of its delete, for PostgreSQL with `_gone_lsn` and
-    `_gone_sequence`; `_new_<column>` of each key column and of the record key; `_moved_at`, the position of the create.
+    Columns: `_lake_old_key` (record key) and `_lake_gone_at`, the position of its delete, for PostgreSQL with
+    `_lake_gone_lsn` and `_lake_gone_sequence`; `_lake_new_<column>` of each key column and of the record key;
+    `_lake_moved_at`, the position of the create.
     """
     # An LSN, and not a place in the log: the place of one of the two may have been raised.
     event = F.concat(epoch_of("__position"), F.col("__lsn").cast("string")) if connector_of(table).has_lsn else log_of()
-    created = own.where("__op = 'c' and _unavailable is not null").select(
-        *(F.col(f"`{name}`").alias(f"_new_{name}") for name in dict.fromkeys([*table.key, table.record_key])),
-        F.col("__position").alias("_moved_at"),
-        event.alias("_event"),
+    created = own.where("__op = 'c' and _lake_unavailable is not null").select(
+        *(F.col(f"`{name}`").alias(f"_lake_new_{name}") for name in dict.fromkeys([*table.key, table.record_key])),
+        F.col("__position").alias("_lake_moved_at"),
+        event.alias("_lake_event"),
     )
     old = [
-        F.col(f"`{table.record_key}`").alias("_old_key"),
-        F.col("__position").alias("_gone_at"),
-        event.alias("_event"),
+        F.col(f"`{table.record_key}`").alias("_lake_old_key"),
+        F.col("__position").alias("_lake_gone_at"),
+        event.alias("_lake_event"),
     ]
     if connector_of(table).has_lsn:
-        old += [F.col("__source_sequence").alias("_gone_sequence"), F.col("__lsn").alias("_gone_lsn")]
+        old += [F.col("__source_sequence").alias("_lake_gone_sequence"), F.col("__lsn").alias("_lake_gone_lsn")]
     deleted = changes.where("__op = 'd'").select(*old)
     if gone is not None:
         deleted = deleted.unionByName(gone.select(*old)).distinct()
-    return deleted.join(F.broadcast(created), "_event").drop("_event")
+    return deleted.join(F.broadcast(created), "_lake_event").drop("_lake_event")
 
 
 def _is_before_move(table: Table) -> Expression:
     """Of a change, or a row of silver, joined with `key_changes`: whether the delete of its key comes after it."""
-    is_before = F.col("__position") < F.col("_gone_at")
+    is_before = F.col("__position") < F.col("_lake_gone_at")
     if connector_of(table).has_lsn:
-        is_before |= was_open(Names("_gone_sequence", "_gone_lsn", "_gone_at"), EVENT, is_read())
+        is_before |= was_open(Names("_lake_gone_sequence", "_lake_gone_lsn", "_lake_gone_at"), EVENT, is_read())
     return is_before & (F.col("__op") != "d")
 
 
@@ -144,38 +149,44 @@ def _newest_values(candidates: DataFrame, table: Table) -> DataFrame:
     """
     key = table.record_key
     carried = F.when(~is_delete(), F.from_json("__carried", "map<string,string>"))
-    lacking = F.split(F.coalesce("_unavailable", F.lit("")), UNAVAILABLE_SEPARATOR)
+    lacking = F.split(F.coalesce("_lake_unavailable", F.lit("")), UNAVAILABLE_SEPARATOR)
     fillable = [column.name for column in table.columns if column.name not in table.key]
 
     def origin(name: str) -> Expression:
         own = F.coalesce(carried[name], F.col("__position"))
-        moved = F.col("_moved_at").isNotNull()
+        moved = F.col("_lake_moved_at").isNotNull()
         # "~" sorts behind every position: the change's own value goes before one that came with its key.
-        place = F.struct(F.coalesce("_moved_at", own).alias("place"), F.when(moved, own).otherwise("~").alias("within"))
-        is_gone = ~moved & (own < F.coalesce("_born", F.lit("")))
+        place = F.struct(
+            F.coalesce("_lake_moved_at", own).alias("place"), F.when(moved, own).otherwise("~").alias("within")
+        )
+        is_gone = ~moved & (own < F.coalesce("_lake_born", F.lit("")))
         return F.when(~F.array_contains(lacking, name) & ~is_gone, place)
 
-    born = F.max(F.when(F.col("_moved_at").isNull() & (F.col("__op") == "c"), F.col("__position")))
-    origins = {f"_at_{name}": origin(name) for name in fillable}
+    born = F.max(F.when(F.col("_lake_moved_at").isNull() & (F.col("__op") == "c"), F.col("__position")))
+    origins = {f"_lake_at_{name}": origin(name) for name in fillable}
     rest = [name for name in silver_columns(table) if name not in (key, *fillable, "__carried")]
     grouped = (
-        candidates.withColumn("_born", born.over(Window.partitionBy(f"`{key}`")))
+        candidates.withColumn("_lake_born", born.over(Window.partitionBy(f"`{key}`")))
         .withColumns(origins)
         .groupBy(f"`{key}`")
         .agg(
-            F.max_by(F.struct(*(f"`{name}`" for name in rest), "__carried", "_is_held"), "__position").alias("_last"),
-            F.max_by(lacking, "__position").alias("_lacking"),
-            *(F.max_by(f"`{name}`", f"_at_{name}").alias(name) for name in fillable),
-            *(F.max(f"_at_{name}").alias(f"_at_{name}") for name in fillable),
+            F.max_by(F.struct(*(f"`{name}`" for name in rest), "__carried", "_lake_is_held"), "__position").alias(
+                "_lake_last"
+            ),
+            F.max_by(lacking, "__position").alias("_lake_lacking"),
+            *(F.max_by(f"`{name}`", f"_lake_at_{name}").alias(name) for name in fillable),
+            *(F.max(f"_lake_at_{name}").alias(f"_lake_at_{name}") for name in fillable),
         )
     )
     entries = F.filter(
-        F.array(*(F.struct(F.lit(name).alias("key"), F.col(f"_at_{name}.place").alias("value")) for name in fillable)),
-        lambda entry: entry["value"] < F.col("_last.__position"),
+        F.array(
+            *(F.struct(F.lit(name).alias("key"), F.col(f"_lake_at_{name}.place").alias("value")) for name in fillable)
+        ),
+        lambda entry: entry["value"] < F.col("_lake_last.__position"),
     )
     now_carried = F.when(F.size(entries) > 0, F.to_json(F.map_from_entries(entries)))
     missing = [
-        F.when(F.col(f"_at_{name}").isNull() & ~F.array_contains("_lacking", OPTIONAL + name), F.lit(name))
+        F.when(F.col(f"_lake_at_{name}").isNull() & ~F.array_contains("_lake_lacking", OPTIONAL + name), F.lit(name))
         for name in fillable
     ]
     told = F.concat_ws(", ", *missing)
@@ -183,13 +194,13 @@ def _newest_values(candidates: DataFrame, table: Table) -> DataFrame:
         "unavailable_value", "unavailable value of ", told, ": no earlier change of the row brought it"
     )
     values = {name: F.col(f"`{name}`") for name in (key, *fillable)}
-    values |= {name: F.col(f"_last.`{name}`") for name in rest}
+    values |= {name: F.col(f"_lake_last.`{name}`") for name in rest}
     values["__carried"] = now_carried
     return grouped.select(
         *(values[name].alias(name) for name in silver_columns(table)),
-        F.when(F.concat_ws("", *missing) != "", problem).alias("_problem"),
-        F.col("_last._is_held").alias("_is_held"),
-        (~F.col("_last.__carried").eqNullSafe(now_carried)).alias("_changed"),
+        F.when(F.concat_ws("", *missing) != "", problem).alias("_lake_problem"),
+        F.col("_lake_last._is_held").alias("_lake_is_held"),
+        (~F.col("_lake_last.__carried").eqNullSafe(now_carried)).alias("_lake_changed"),
     )
 
 
@@ -210,35 +221,35 @@ def with_removed_values(batch: DataFrame, changes: DataFrame, table: Table, *, n
         How many deletes are concerned. Few are sent to every task.
     """
     key, columns = f"`{table.record_key}`", _carryable(table)
-    lacking = F.split(F.coalesce("_unavailable", F.lit("")), UNAVAILABLE_SEPARATOR)
+    lacking = F.split(F.coalesce("_lake_unavailable", F.lit("")), UNAVAILABLE_SEPARATOR)
 
     def newest(name: str) -> Expression:
         found = F.struct(F.col(f"`{name}`").alias("value"), F.col("__position").alias("at"))
         return F.max_by(found, F.when(~F.array_contains(lacking, name), F.col("__position"))).alias(name)
 
-    rows = changes.where("not _ignored and _problem is null and __deleted = 'false' and __op != 't'")
+    rows = changes.where("not _lake_ignored and _lake_problem is null and __deleted = 'false' and __op != 't'")
     send = F.broadcast if number <= FEW else as_it_is
     gone = batch.where(is_delete()).select(key)
     brought = rows.join(send(gone), table.record_key, "left_semi").groupBy(key).agg(*map(newest, columns))
-    kept = brought.select(key, F.to_json(F.struct(*(f"`{name}`" for name in columns))).alias("_removed"))
-    carried = F.when(is_delete(), F.coalesce("_removed", "__carried")).otherwise(F.col("__carried"))
-    return batch.join(send(kept), table.record_key, "left").withColumn("__carried", carried).drop("_removed")
+    kept = brought.select(key, F.to_json(F.struct(*(f"`{name}`" for name in columns))).alias("_lake_removed"))
+    carried = F.when(is_delete(), F.coalesce("_lake_removed", "__carried")).otherwise(F.col("__carried"))
+    return batch.join(send(kept), table.record_key, "left").withColumn("__carried", carried).drop("_lake_removed")
 
 
 def removed_values(gone: DataFrame, table: Table) -> DataFrame:
     """What tombstones of silver keep of their rows (`with_removed_values`), as the rows were.
 
-    The columns of silver, and `_unavailable`.
+    The columns of silver, and `_lake_unavailable`.
     """
     columns = {name: data_type.simpleString() for name, data_type in _carryable(table).items()}
     schema = ", ".join(f"`{name}` struct<value: {kind}, at: string>" for name, kind in columns.items())
-    kept = gone.where("__carried is not null").withColumn("_kept", F.from_json("__carried", schema))
-    places = [F.col("_kept")[name]["at"] for name in columns]
+    kept = gone.where("__carried is not null").withColumn("_lake_kept", F.from_json("__carried", schema))
+    places = [F.col("_lake_kept")[name]["at"] for name in columns]
     at = F.create_map(*(part for name, place in zip(columns, places, strict=True) for part in (F.lit(name), place)))
     known = F.map_filter(at, lambda _, place: place.isNotNull())
     others = [column.name for column in table.columns if column.name not in (*columns, *table.key)]
     lacks = [F.when(place.isNull(), F.lit(name)) for name, place in zip(columns, places, strict=True)]
-    values = {name: F.col("_kept")[name]["value"] for name in columns}
+    values = {name: F.col("_lake_kept")[name]["value"] for name in columns}
     return (
         kept.withColumns(values)
         .withColumns(
@@ -247,11 +258,11 @@ def removed_values(gone: DataFrame, table: Table) -> DataFrame:
                 "__deleted": F.lit("false"),
                 "__position": F.array_max(F.map_values(known)),
                 "__carried": F.to_json(known),
-                "_unavailable": F.concat_ws(UNAVAILABLE_SEPARATOR, *map(F.lit, others), *lacks),
+                "_lake_unavailable": F.concat_ws(UNAVAILABLE_SEPARATOR, *map(F.lit, others), *lacks),
             }
         )
         .where("__position is not null")
-        .select(*(f"`{name}`" for name in silver_columns(table)), "_unavailable")
+        .select(*(f"`{name}`" for name in silver_columns(table)), "_lake_unavailable")
     )
 
 

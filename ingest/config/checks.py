@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from pyspark.sql import types as T
 
 from ingest.config.connections import EventConnection
@@ -12,14 +10,8 @@ from ingest.config.project import Project
 from ingest.config.tables import Column, ColumnOptions, IngestOptions, Table
 from ingest.errors import DeclarationError
 
-# What steps of ingest name columns of their own, beside those of the source.
-WORKING = re.compile(
-    r"_(partition|start_offset|order|file|problem|unlike|ignored|unavailable|raw|form|outcome|events|duplicates|mixed|is_held"
-    r"|changed|line|event|json|corrupt|row|malformed|empty|unreadable|absent|last|lacking|old_key|log|unplaced|group|alone"
-    r"|record_key|tombstone|says_deletes|is_oldest|nothing|kept|removed|rank|repeated|task|first|before|born|length|unfilled|hash|value|kind|is_envelope|metadata"
-    r"|(held|further|salt|at|new|moved|erased|key)(_\w*)?)",
-    re.IGNORECASE,
-)
+# Columns that steps of ingest add to their rows begin so, beside those of the source.
+WORKING_PREFIX = "_lake_"
 
 
 def refuse_clashes(declared: tuple[Table, ...]) -> None:
@@ -66,7 +58,7 @@ def is_column_name(name: str) -> bool:
 
     Source: the Avro specification, "Names", with the letters of any script, as Avro's Java library takes them.
     """
-    return not WORKING.fullmatch(name) and all(
+    return not name.lower().startswith(WORKING_PREFIX) and all(
         letter == "_" or letter.isalpha() or (letter.isdecimal() and at) for at, letter in enumerate(name)
     )
 
@@ -79,7 +71,7 @@ def refuse_names(names: list[str], excluded: tuple[str, ...], *, where: str) -> 
                 f"a column is named '{column}'",
                 where=where,
                 expected="letters, digits and underscores, a digit not first, as a Hudi table has them"
-                + (", and no name that ingest gives a column of its own" if WORKING.fullmatch(column) else ""),
+                + f", and no {WORKING_PREFIX} before them",
                 action="rename it on its way (Debezium's ReplaceField), or declare it with policy: exclude",
             )
     every = [*names, *excluded]

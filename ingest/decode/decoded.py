@@ -39,10 +39,10 @@ EVENT_AS_JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 ROW_OPS = ("c", "u", "d", "r")
 # 't' is a truncate, 'm' a logical decoding message: neither carries a row.
 _OPS = (*ROW_OPS, "t", "m")
-# `_problem` of an event that is not written as the examples of its batch are: the batch has to be read exactly.
+# `_lake_problem` of an event that is not written as the examples of its batch are: the batch has to be read exactly.
 MISREAD = "not of the form of the events before it"
 # Whether a record's value is not of the kind that those of the first records are, where that was not looked at before.
-UNLIKE = "_unlike"
+UNLIKE = "_lake_unlike"
 # The members of an envelope that say what a row is, or what a logical decoding message says.
 IMAGES = ("before", "after", "message")
 # What is no change of a row, by the fields that it has: heartbeats have no other. Source: Debezium's documentation of
@@ -98,7 +98,7 @@ class Outline:
     keys:
         How the records' keys are read.
     form:
-        `_form` of an event that is kept.
+        `_lake_form` of an event that is kept.
     placeholders:
         Some event may hold a placeholder.
     optional:
@@ -125,17 +125,18 @@ class Outline:
 
 
 def decoded_changes(events: DataFrame, table: Table, outline: Outline) -> DataFrame:
-    """The decoded changes: every field cast to its type, with the first thing that is wrong as `_problem`."""
+    """The decoded changes: every field cast to its type, with the first thing that is wrong as `_lake_problem`."""
     outline = _with_tombstones(outline, table)
     untyped = _untyped(events, table, outline)
     fields = outline.fields
     unavailable = {
-        name: F.col("_unavailable").isNotNull() & F.array_contains(F.split("_unavailable", UNAVAILABLE_SEPARATOR), name)
+        name: F.col("_lake_unavailable").isNotNull()
+        & F.array_contains(F.split("_lake_unavailable", UNAVAILABLE_SEPARATOR), name)
         for name in _may_be_unavailable(fields, table, outline.absent)
     }
     values, checks = _typed(fields, table, outline.keys.fields(table), unavailable)
     found = _first_problem(table, values, checks, is_envelope=outline.is_envelope)
-    kept, kept_form = F.col("_raw"), outline.form
+    kept, kept_form = F.col("_lake_raw"), outline.form
     if table.is_masked:
         hashes = {name: _kept_hash(name, values[name], unavailable.get(name)) for name in table.hashed}
         masked, kept_form = _masked(fields, outline.further, hashes, outline.form)
@@ -146,25 +147,25 @@ def decoded_changes(events: DataFrame, table: Table, outline: Outline) -> DataFr
         *(values[column.name].alias(column.name) for column in metadata_columns(table)),
         _is_deleted().cast("string").alias("__deleted"),
         *READ,
-        kept.alias("_raw"),
-        found.alias("_problem"),
-        "_unavailable",
-        _is_empty().alias("_ignored"),
-        "_says_deletes",
+        kept.alias("_lake_raw"),
+        found.alias("_lake_problem"),
+        "_lake_unavailable",
+        _is_empty().alias("_lake_ignored"),
+        "_lake_says_deletes",
     )
-    is_kept = F.col("_problem").isNotNull() | F.col("_unavailable").isNotNull()
+    is_kept = F.col("_lake_problem").isNotNull() | F.col("_lake_unavailable").isNotNull()
     # A key may hold columns of which nothing is to be kept.
     of_kept = {
-        "_raw": F.col("_raw"),
-        "_form": F.lit(kept_form),
-        "_record_key": F.lit(None).cast("binary") if table.is_masked else F.col("_key"),
+        "_lake_raw": F.col("_lake_raw"),
+        "_lake_form": F.lit(kept_form),
+        "_lake_record_key": F.lit(None).cast("binary") if table.is_masked else F.col("_lake_key"),
     }
-    return typed.withColumns({name: F.when(is_kept, value) for name, value in of_kept.items()}).drop("_key")
+    return typed.withColumns({name: F.when(is_kept, value) for name, value in of_kept.items()}).drop("_lake_key")
 
 
 def _with_tombstones(outline: Outline, table: Table) -> Outline:
     """Tombstones that may be deletes, and are where the declaration says so."""
-    may_delete = (F.col("_key").isNotNull() | is_record()) & F.lit(bool(table.key))
+    may_delete = (F.col("_lake_key").isNotNull() | is_record()) & F.lit(bool(table.key))
     is_tombstone = F.coalesce(outline.tombstone, F.lit(False)) & F.coalesce(may_delete, F.lit(False))
     if table.options.tombstones != "delete":
         return replace(outline, tombstone=is_tombstone)
@@ -179,29 +180,33 @@ def _untyped(events: DataFrame, table: Table, outline: Outline) -> DataFrame:
     is_delete = (fields["__op"].value == "d") | (fields["__deleted"].value.cast("string") == "true")
     untyped = events.select(
         *READ,
-        outline.raw.alias("_raw"),
-        outline.problem.alias("_malformed"),
-        outline.ignored.alias("_empty"),
-        is_tombstone.alias("_tombstone"),
-        F.coalesce(outline.says_deletes, F.lit(False)).alias("_says_deletes"),
+        outline.raw.alias("_lake_raw"),
+        outline.problem.alias("_lake_malformed"),
+        outline.ignored.alias("_lake_empty"),
+        is_tombstone.alias("_lake_tombstone"),
+        F.coalesce(outline.says_deletes, F.lit(False)).alias("_lake_says_deletes"),
         F.when(is_delete | is_tombstone, outline.keys.text()).alias(KEY_TEXT),
-        _key_is_unlike(events, is_delete | is_tombstone, outline.keys).alias("_key_unlike"),
-        _unavailable(outline, table).alias("_unavailable"),
+        _key_is_unlike(events, is_delete | is_tombstone, outline.keys).alias("_lake_key_unlike"),
+        _unavailable(outline, table).alias("_lake_unavailable"),
         *(field.value.alias(name) for name, field in fields.items()),
-        *(field.is_number.alias(f"_number_{name}") for name, field in fields.items() if field.is_number is not None),
+        *(
+            field.is_number.alias(f"_lake_number_{name}")
+            for name, field in fields.items()
+            if field.is_number is not None
+        ),
         *(_looked_at_for_masks(outline) if table.is_masked else ()),
     )
     return masking.with_salt(untyped, table) if table.is_masked else untyped
 
 
 def _kept_masked(masked: Expression, found: Expression, table: Table) -> tuple[Expression, Expression]:
-    """`_raw` and `_problem` of a table with column policies: of what cannot be told apart only its hash is kept."""
-    is_unreadable = F.col("_unreadable") | F.col("_tombstone")
-    told_of = F.coalesce(masking.not_kept(F.col("_raw"), table), F.lit("not kept: the key of a tombstone"))
+    """`_lake_raw` and `_lake_problem` under column policies: of what cannot be told apart only its hash is kept."""
+    is_unreadable = F.col("_lake_unreadable") | F.col("_lake_tombstone")
+    told_of = F.coalesce(masking.not_kept(F.col("_lake_raw"), table), F.lit("not kept: the key of a tombstone"))
     kept = F.when(is_unreadable, told_of).otherwise(masked).cast("binary")
     found = F.concat(found, F.coalesce(F.when(is_unreadable, F.concat(F.lit("; "), told_of)), F.lit("")))
     # Only of what is kept: it takes as long as the rest of the event does.
-    return F.when(found.isNotNull() | F.col("_unavailable").isNotNull(), kept), found
+    return F.when(found.isNotNull() | F.col("_lake_unavailable").isNotNull(), kept), found
 
 
 def _op() -> Expression:
@@ -215,7 +220,7 @@ def _is_deleted() -> Expression:
 
 def _is_empty() -> Expression:
     """Whether an event means no change. Never null."""
-    return F.coalesce(F.col("_empty"), F.lit(False)) | (_op() == "m")
+    return F.coalesce(F.col("_lake_empty"), F.lit(False)) | (_op() == "m")
 
 
 def _typed(
@@ -232,7 +237,7 @@ def _typed(
     checks: dict[str, Expression] = {}
     for name, data_type in wanted.items():
         column = declared.get(name)
-        is_number = F.col(f"`_number_{name}`") if fields[name].is_number is not None else None
+        is_number = F.col(f"`_lake_number_{name}`") if fields[name].is_number is not None else None
         found = replace(fields[name], value=F.col(f"`{name}`"), is_number=is_number)
         change = _as_silver_has_it(found, column, data_type, table)
         if name in key_fields:
@@ -254,11 +259,11 @@ def _first_problem(
 ) -> Expression:
     """The first thing that keeps an event from being applied, or null."""
     rowless = _op() == "t"
-    is_tombstone = F.col("_tombstone")
+    is_tombstone = F.col("_lake_tombstone")
     # A value of the key that cannot be read says more than that there is none.
     keyed = [*(checks[name] for name in table.key), *_key_problems(table, values)]
     of_change = F.coalesce(
-        F.when(~is_tombstone, F.col("_malformed")),
+        F.when(~is_tombstone, F.col("_lake_malformed")),
         _op_problem(),
         *([_truncate_problem()] if table.options.truncate == "quarantine" else []),
         *(F.when(~rowless, wrong) for wrong in keyed),
@@ -270,7 +275,7 @@ def _first_problem(
     found = F.when(~_is_empty(), of_change)
     if table.options.tombstones is None:
         found = F.when(is_tombstone, _tombstone_problem()).otherwise(found)
-    return F.when(F.col("_key_unlike"), F.lit(MISREAD)).otherwise(found)
+    return F.when(F.col("_lake_key_unlike"), F.lit(MISREAD)).otherwise(found)
 
 
 def _as_silver_has_it(found: Field, column: Column | None, data_type: T.DataType, table: Table) -> Converted:
@@ -301,7 +306,7 @@ def _key_is_unlike(events: DataFrame, is_wanted: Expression, keys: RecordKeys) -
 
 def _nothing_brings_it() -> Expression:
     """A value that an event of a table without a key lacks: no earlier change of its row is known."""
-    names = F.split("_unavailable", UNAVAILABLE_SEPARATOR)
+    names = F.split("_lake_unavailable", UNAVAILABLE_SEPARATOR)
     lacking = F.filter(
         names, lambda name: ~name.startswith(OPTIONAL) & ~F.array_contains(names, F.concat(F.lit(OPTIONAL), name))
     )
@@ -327,9 +332,9 @@ def _looked_at_for_masks(outline: Outline) -> list[Expression]:
     named = [F.when(condition, F.lit(name)) for name, condition in outline.absent.items()]
     lacks = F.array_compact(F.array(*named)) if named else F.array().cast("array<string>")
     return [
-        F.coalesce(outline.unreadable, F.lit(False)).alias("_unreadable"),
-        lacks.alias("_absent"),
-        *(field.value.alias(f"_further_{name}") for name, field in outline.further.items()),
+        F.coalesce(outline.unreadable, F.lit(False)).alias("_lake_unreadable"),
+        lacks.alias("_lake_absent"),
+        *(field.value.alias(f"_lake_further_{name}") for name, field in outline.further.items()),
     ]
 
 
@@ -347,9 +352,9 @@ def _masked(
     image of the row, or the same column written differently.
     """
     values = {name: hashes.get(name, F.col(f"`{name}`")) for name in fields}
-    values |= {name: F.col(_quoted(f"_further_{name}")) for name in further}
+    values |= {name: F.col(_quoted(f"_lake_further_{name}")) for name in further}
     if form is None:
-        return masking.masked_text(values, F.col("_absent")), masking.MASKED_FORM
+        return masking.masked_text(values, F.col("_lake_absent")), masking.MASKED_FORM
     types = {name: field.data_type for name, field in (*fields.items(), *further.items())}
     types |= dict.fromkeys(hashes, T.StringType())
     names = [name for name, data_type in types.items() if not isinstance(data_type, T.NullType)]

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 # Whether a text was cut; the values of its members stand in their `value_column` then.
-IS_CUT = "_is_cut"
+IS_CUT = "_lake_is_cut"
 # The characters that a string must not hold as they are, as a class of a pattern.
 _ESCAPED = r'"\\\x00-\x1f'
 # How the values of a member are written, nulls aside.
@@ -81,21 +81,21 @@ class FlatForm:
 
         Adds
         ----
-        `_is_cut` boolean:
+        `_lake_is_cut` boolean:
             Whether the text is of this form; never null.
         `value_column(name)` of each member that is wanted:
             Its value; undefined where the text is not of this form.
         """
         others = [F.col(f"`{name}`") for name in lines.columns]
         ends = accumulate(member.commas + 1 for member in self.members)
-        texts = [self._text(number, end).alias(f"_text_{number}") for number, end in enumerate(ends)]
+        texts = [self._text(number, end).alias(f"_lake_text_{number}") for number, end in enumerate(ends)]
         values = [
-            _value(F.col(f"_text_{number}"), member, types[member.name]).alias(value_column(member.name))
+            _value(F.col(f"_lake_text_{number}"), member, types[member.name]).alias(value_column(member.name))
             for number, member in enumerate(self.members)
             if member.name in types
         ]
         return (
-            lines.select(*others, F.split("value", ",").alias("_pieces"))
+            lines.select(*others, F.split("value", ",").alias("_lake_pieces"))
             .select(*others, *texts)
             .select(*others, self._is_whole().alias(IS_CUT), *values)
         )
@@ -109,9 +109,9 @@ class FlatForm:
         before = ("" if number else "{") + _key(member)
         behind = "" if number < len(self.members) - 1 else "}"
         if member.commas:
-            piece = F.array_join(F.slice("_pieces", end - member.commas, member.commas + 1), ",")
+            piece = F.array_join(F.slice("_lake_pieces", end - member.commas, member.commas + 1), ",")
         else:
-            piece = F.get("_pieces", F.lit(end - 1))
+            piece = F.get("_lake_pieces", F.lit(end - 1))
         quote = '"' if _is_text(member) else ""
         return F.when(piece != f"{before}{_NULL}{behind}", between(piece, before + quote, quote + behind))
 
@@ -120,7 +120,7 @@ class FlatForm:
         again: list[Expression] = []
         strings, is_clean = [], F.lit(True)
         for number, member in enumerate(self.members):
-            text = F.col(f"_text_{number}")
+            text = F.col(f"_lake_text_{number}")
             if member.kind == _TEXT:
                 strings.append(text)
             if member.kind == _QUOTING_TEXT:
@@ -137,7 +137,7 @@ class FlatForm:
 
 def value_column(name: str) -> str:
     """The column of a member's value."""
-    return f"_cut_{name}"
+    return f"_lake_cut_{name}"
 
 
 def _members(text: str) -> Iterator[tuple[str, str]]:

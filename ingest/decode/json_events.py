@@ -59,7 +59,7 @@ class JsonSource:
     Attributes
     ----------
     lines:
-        Columns `value` string and those of `READ`; `_unlike` as in `decode_rows`.
+        Columns `value` string and those of `READ`; `_lake_unlike` as in `decode_rows`.
     keys:
         How the records' keys are read.
     are_records:
@@ -149,19 +149,19 @@ def _schema_part(source: JsonSource, prefix: str | None, schema: ConnectSchema) 
     else:
         unlike = unlike | (text.isNotNull() & ~(text.startswith(prefix) & text.endswith("}")))
         body = between(text, prefix, "}")
-    bodies = source.lines.select("value", body.alias("_json"), unlike.alias(UNLIKE), *READ)
-    is_nothing = F.col("_json").isNull() | (F.col("_json") == "null")
+    bodies = source.lines.select("value", body.alias("_lake_json"), unlike.alias(UNLIKE), *READ)
+    is_nothing = F.col("_lake_json").isNull() | (F.col("_lake_json") == "null")
     malformed = F.when(
         is_nothing, F.when(text.isNotNull() & ~is_utf8(text), problem_of("invalid_json", "the text is not UTF-8"))
-    ).otherwise(_json_problem(F.col("_event._corrupt").isNotNull(), nested=True))
+    ).otherwise(_json_problem(F.col("_lake_event._lake_corrupt").isNotNull(), nested=True))
     rows = _parsed(bodies, schema.payload).select(
-        F.when(~is_nothing, F.struct(*(F.col("_event")[name].alias(name) for name in schema.payload.names))).alias(
+        F.when(~is_nothing, F.struct(*(F.col("_lake_event")[name].alias(name) for name in schema.payload.names))).alias(
             "event"
         ),
-        F.when(text.isNotNull(), text.cast("binary")).alias("_value"),
-        F.col("_json"),
-        is_nothing.alias("_nothing"),
-        malformed.alias("_malformed"),
+        F.when(text.isNotNull(), text.cast("binary")).alias("_lake_value"),
+        F.col("_lake_json"),
+        is_nothing.alias("_lake_nothing"),
+        malformed.alias("_lake_malformed"),
         UNLIKE,
         *READ,
     )
@@ -178,10 +178,10 @@ def _decode_json(source: JsonSource, seen: JsonForms, table: Table, reading: Rea
 
 def _decoded_json(source: JsonSource, seen: JsonForms, table: Table, reading: Reading) -> DataFrame:
     text = body(F.col("value")) if seen.wrapped else F.col("value")
-    bodies = source.lines.withColumn("_json", F.btrim(text, F.lit(WHITE_SPACE)))
+    bodies = source.lines.withColumn("_lake_json", F.btrim(text, F.lit(WHITE_SPACE)))
     if seen.enveloped and seen.unwrapped:
-        sorted_out = bodies.withColumn("_is_envelope", is_envelope(F.col("_json")))
-        enveloped, unwrapped = sorted_out.where("_is_envelope"), sorted_out.where("not _is_envelope")
+        sorted_out = bodies.withColumn("_lake_is_envelope", is_envelope(F.col("_lake_json")))
+        enveloped, unwrapped = sorted_out.where("_lake_is_envelope"), sorted_out.where("not _lake_is_envelope")
         whole = _decode_enveloped(enveloped, table, seen, reading, source)
         return whole.unionByName(_decode_unwrapped(unwrapped, table, seen, reading, source))
     decode = _decode_enveloped if seen.enveloped else _decode_unwrapped
@@ -189,11 +189,11 @@ def _decoded_json(source: JsonSource, seen: JsonForms, table: Table, reading: Re
 
 
 def _parsed(bodies: DataFrame, struct: T.StructType) -> DataFrame:
-    """Adds `_event`, the text as a struct, with what could not be read as `_corrupt`; null where the text was cut."""
-    schema = T.StructType([*struct.fields, T.StructField("_corrupt", T.StringType())])
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
-    text = F.when(~F.col(IS_CUT), F.col("_json")) if IS_CUT in bodies.columns else F.col("_json")
-    return bodies.withColumn("_event", F.from_json(text, schema, options))
+    """Adds `_lake_event`: the text as a struct, what could not be read as `_lake_corrupt`; null where it was cut."""
+    schema = T.StructType([*struct.fields, T.StructField("_lake_corrupt", T.StringType())])
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_lake_corrupt"}
+    text = F.when(~F.col(IS_CUT), F.col("_lake_json")) if IS_CUT in bodies.columns else F.col("_lake_json")
+    return bodies.withColumn("_lake_event", F.from_json(text, schema, options))
 
 
 def _decode_unwrapped(
@@ -210,7 +210,7 @@ def _decode_unwrapped(
     parsed = _parsed(bodies, struct)
 
     def member(name: str) -> Expression:
-        by_parser = F.col(f"_event.`{name}`")
+        by_parser = F.col(f"_lake_event.`{name}`")
         return F.when(F.col(IS_CUT), F.col(f"`{value_column(name)}`")).otherwise(by_parser) if seen.flat else by_parser
 
     def value(*names: str) -> Field:
@@ -227,8 +227,8 @@ def _decode_unwrapped(
     fields = {name: value(name) for name in columns}
     fields |= {column.name: value(*column.names) for column in metadata}
     fields["__deleted"] = value("__deleted")
-    is_opless = has_key(F.col("_json"), "source") & (
-        has_key(F.col("_json"), "after") | has_key(F.col("_json"), "before")
+    is_opless = has_key(F.col("_lake_json"), "source") & (
+        has_key(F.col("_lake_json"), "after") | has_key(F.col("_lake_json"), "before")
     )
     keyed = [fields[name].value.isNotNull() for name in table.key]
     is_opless = is_opless & ~reduce(lambda left, right: left | right, keyed, F.lit(False))
@@ -250,15 +250,15 @@ def _decode_enveloped(
           for block in blocks),
         T.StructField("op", T.StringType()),
     ]  # fmt: skip
-    op = F.col("_event.op")
+    op = F.col("_lake_event.op")
     parsed = _parsed(bodies, T.StructType(envelope)).withColumn(
-        "_row", F.when(op == "d", F.col("_event.before")).otherwise(F.col("_event.after"))
+        "_lake_row", F.when(op == "d", F.col("_lake_event.before")).otherwise(F.col("_lake_event.after"))
     )
-    fields = {name: Field(F.col(f"_row.`{name}`"), T.StringType()) for name in columns}
+    fields = {name: Field(F.col(f"_lake_row.`{name}`"), T.StringType()) for name in columns}
     for column in metadata:
-        fields[column.name] = Field(F.col("_event." + ".".join(column.envelope)), T.StringType())
+        fields[column.name] = Field(F.col("_lake_event." + ".".join(column.envelope)), T.StringType())
     fields["__deleted"] = Field((op == "d").cast("string"), T.StringType())
-    no_event = envelope_problem(op, F.col("_row").isNull(), table)
+    no_event = envelope_problem(op, F.col("_lake_row").isNull(), table)
     return _typed_json(parsed, table, fields, seen, reading, source, within="$.after", no_event=no_event)
 
 
@@ -289,7 +289,7 @@ def _typed_json(
 ) -> DataFrame:
     row = _JsonRow(fields, within, reading.names)
     fields = row.fields
-    op, json = fields["__op"].value, F.col("_json")
+    op, json = fields["__op"].value, F.col("_lake_json")
     tombstone = json.isNull() | (json == "null")
     # An update without a column says nothing of it; Kafka Connect's converters write nulls out.
     absent = {
@@ -299,7 +299,7 @@ def _typed_json(
     }
     is_blank = json == ""
     ignored = tombstone if source.are_records else tombstone | is_blank
-    is_corrupt = F.col("_event._corrupt").isNotNull() | ~json.startswith("{")
+    is_corrupt = F.col("_lake_event._lake_corrupt").isNotNull() | ~json.startswith("{")
     if seen.control:
         ignored = ignored | (op.isNull() & ~is_corrupt & is_control(json, table))
     malformed = F.when(is_blank, problem_of("invalid_record", "the value is empty")).otherwise(
@@ -328,13 +328,13 @@ def _typed_json(
 
 
 class _JsonRow:
-    """The row of a JSON event (`_json`), which stands in the whole text or in a member of it.
+    """The row of a JSON event (`_lake_json`), which stands in the whole text or in a member of it.
 
     `fields`: its values, those of columns that are written in another case included.
     """
 
     def __init__(self, fields: Mapping[str, Field], within: str, names: Mapping[str, str]) -> None:
-        self.json = F.col("_json")
+        self.json = F.col("_lake_json")
         self.within = within
         self.names = names
         self.is_envelope = within != "$"
@@ -385,8 +385,8 @@ def _is_alike(text: Expression, seen: JsonForms, table: Table) -> Expression:
 
 
 def _json_problem(is_corrupt: Expression, *, nested: bool) -> Expression:
-    """What keeps a text (`value`, of which `_json` is the event) from being one JSON object, or null."""
-    json = F.col("_json")
+    """What keeps a text (`value`, of which `_lake_json` is the event) from being one JSON object, or null."""
+    json = F.col("_lake_json")
     is_json = F.get_json_object(json, "$").isNotNull()
     of_corrupt = (
         F.when(is_json & ~json.startswith("{"), problem_of("not_an_event", "JSON, but not a JSON object"))
@@ -406,16 +406,16 @@ def texts_again(events: DataFrame, table: Table, keys: RecordKeys) -> list[Part]
     Parameters
     ----------
     events:
-        Columns `value` string, `_form` string (see `ingest.schema.change`) and those of `READ`.
+        Columns `value` string, `_lake_form` string (see `ingest.schema.change`) and those of `READ`.
     """
     parts: list[Part] = []
-    for (form,) in events.select("_form").distinct().collect():
-        own = events.where(F.col("_form").eqNullSafe(F.lit(form))).select("value", *READ)
+    for (form,) in events.select("_lake_form").distinct().collect():
+        own = events.where(F.col("_lake_form").eqNullSafe(F.lit(form))).select("value", *READ)
         known = loads(form) if form is not None else {}
         if "type" in known:
             event = F.from_json("value", T.StructType.fromJson(known["type"]), EVENT_AS_JSON).alias("event")
             # The text itself is kept again where it waits on.
-            text = [F.col("value").cast("binary").alias("_value")] if known.get("masked") else []
+            text = [F.col("value").cast("binary").alias("_lake_value")] if known.get("masked") else []
             found = [typed_part(own.select(event, *text, *READ), known["semantic_types"], keys)]
         else:
             found = json_parts(JsonSource(own, keys, are_records=True), table)
@@ -427,7 +427,7 @@ def texts_again(events: DataFrame, table: Table, keys: RecordKeys) -> list[Part]
 
 def _decode_masked(part: Part, form: str, table: Table, reading: Reading) -> DataFrame:
     decoded = part.decode(masking.taken_as_hashed(table), reading)
-    return decoded.withColumn("_form", F.when(F.col("_raw").isNotNull(), F.lit(form)))
+    return decoded.withColumn("_lake_form", F.when(F.col("_lake_raw").isNotNull(), F.lit(form)))
 
 
 def _struct_of(names: Sequence[str], types: Mapping[str, T.DataType] | None = None) -> T.StructType:

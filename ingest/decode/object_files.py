@@ -81,7 +81,7 @@ def read_files(
         records = spark.read.schema(RECORD_COLUMNS).parquet(*_literal(of_records))
         declared = table.connection.registry
         registry = Registry.of(declared) if declared else None
-        with_file = records.select("*", F.col("_metadata.file_path").alias("_file"))
+        with_file = records.select("*", F.col("_metadata.file_path").alias("_lake_file"))
         parts.extend(record_parts(with_file, table, registry, thorough=thorough, by_examples=by_examples))
     return tuple(parts), tuple(held_back)
 
@@ -173,7 +173,8 @@ def _literal(files: Iterable[EventFile]) -> list[str]:
 def _origin() -> list[Expression]:
     """The columns of `READ`, from the file a row was read from.
 
-    `_order` grows within a file: Spark numbers the rows of a scan by task, and gives a file's splits to tasks in order.
+    `_lake_order` grows within a file: Spark numbers the rows of a scan by task, and gives a file's splits to tasks in
+    order.
     """
     name = F.col("_metadata.file_name")
     # <topic>+<partition>+<first offset>.<ending>, cut at its marks: a pattern costs as much as reading the line does.
@@ -183,9 +184,9 @@ def _origin() -> list[Expression]:
     is_sinks = partition.isNotNull() & offset.isNotNull()
     modified = F.unix_millis(F.col("_metadata.file_modification_time"))
     return [
-        F.when(is_sinks, partition).otherwise(0).alias("_partition"),
-        F.when(is_sinks, offset).otherwise(modified).alias("_start_offset"),
-        F.monotonically_increasing_id().alias("_order"),
-        F.col("_metadata.file_path").alias("_file"),
-        F.lit(None).cast("binary").alias("_key"),
+        F.when(is_sinks, partition).otherwise(0).alias("_lake_partition"),
+        F.when(is_sinks, offset).otherwise(modified).alias("_lake_start_offset"),
+        F.monotonically_increasing_id().alias("_lake_order"),
+        F.col("_metadata.file_path").alias("_lake_file"),
+        F.lit(None).cast("binary").alias("_lake_key"),
     ]

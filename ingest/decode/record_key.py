@@ -25,7 +25,7 @@ from ingest.errors import InputError
 from ingest.schema.connect import connect_schema
 
 # The text of a record's key as a JSON object, where it was looked at.
-KEY_TEXT = "_key_text"
+KEY_TEXT = "_lake_key_text"
 # Not the text of a value: another kind of JSON, or a struct as Connect's StringConverter writes it.
 _NO_SCALAR = r'^\s*([\[{"]|Struct\{)'
 
@@ -80,8 +80,8 @@ class RecordKeys:
         return cls(schemas, registry.id_bytes, meanings=meanings)
 
     def text(self) -> Expression:
-        """The key of a record (`_key`) as the text of a JSON object or scalar; null where it cannot be read."""
-        key = F.col("_key")
+        """The key of a record (`_lake_key`) as the text of a JSON object or scalar; null where it cannot be read."""
+        key = F.col("_lake_key")
         if self.bare:
             return F.to_json(from_avro(key, self.bare, {"mode": "PERMISSIVE"}))
         text = key.cast("string")
@@ -93,8 +93,8 @@ class RecordKeys:
             F.get_json_object(text, "$.payload"),
         ).otherwise(text)  # fmt: skip
         for schema_id, schema in self.schemas.items():
-            value = from_avro(F.expr(f"substring(_key, {2 + self.id_bytes})"), schema, {"mode": "PERMISSIVE"})
-            is_its = is_avro() & (schema_id_of("_key", self.id_bytes) == schema_id)
+            value = from_avro(F.expr(f"substring(_lake_key, {2 + self.id_bytes})"), schema, {"mode": "PERMISSIVE"})
+            is_its = is_avro() & (schema_id_of("_lake_key", self.id_bytes) == schema_id)
             found = F.when(F.coalesce(is_its, F.lit(False)), F.to_json(value)).otherwise(found)
         return found
 
@@ -102,7 +102,7 @@ class RecordKeys:
         """Whether a key is there that is of none of the known schemas. Never null."""
         if self.bare:
             return F.lit(False)
-        return F.coalesce(is_avro() & ~schema_id_of("_key", self.id_bytes).isin([*self.schemas, ""]), F.lit(False))
+        return F.coalesce(is_avro() & ~schema_id_of("_lake_key", self.id_bytes).isin([*self.schemas, ""]), F.lit(False))
 
     def fields(self, table: Table) -> dict[str, Field]:
         """The columns of the table's key in a record's key, from its `KEY_TEXT`; a value is null where it has none."""
@@ -118,7 +118,7 @@ class RecordKeys:
         return {name: Field(value(name), T.StringType(), self.meanings.get(name)) for name in table.key}
 
 
-def is_avro(column: str = "_key") -> Expression:
+def is_avro(column: str = "_lake_key") -> Expression:
     """Whether bytes begin as Avro with the id of its schema does."""
     return F.coalesce(F.hex(F.substring(column, 1, 1)) == "00", F.lit(False))
 

@@ -55,7 +55,7 @@ def typed_part(
     keys:
         How the records' keys are read.
     form:
-        `_form` of an event that is kept as it was read (`_value`); '' where it is kept as its row.
+        `_lake_form` of an event that is kept as it was read (`_lake_value`); '' where it is kept as its row.
     """
     event = rows.schema["event"].dataType
     assert isinstance(event, T.StructType)
@@ -101,9 +101,9 @@ def decode_rows(
     ----------
     rows:
         Column `event`, a struct: a Debezium envelope or an unwrapped event; and the columns of `READ`. Of records:
-        `_value`, the value as it was, null for a tombstone; and `_unlike`, where some may not be of the form of the
-        examples: true for those (`MISREAD`). Of JSON texts: `_json`, the event's text; `_nothing`, whether there is
-        none; `_malformed`, what keeps the text from being read.
+        `_lake_value`, the value as it was, null for a tombstone; and `_lake_unlike`, where some may not be of the form
+        of the examples: true for those (`MISREAD`). Of JSON texts: `_lake_json`, the event's text; `_lake_nothing`,
+        whether there is none; `_lake_malformed`, what keeps the text from being read.
     semantic_types:
         Debezium's semantic type of a column, where the writer's schema names it (`connect.name`).
     reading:
@@ -119,15 +119,15 @@ def decode_rows(
     fields |= {column.name: row.metadata(column) for column in metadata_columns(table)}
     fields["__deleted"] = row.deleted
     tombstone = F.lit(False)
-    if "_nothing" in rows.columns:
-        tombstone = F.col("_nothing")
-    elif "_value" in rows.columns:
-        tombstone = F.col("_value").isNull()
+    if "_lake_nothing" in rows.columns:
+        tombstone = F.col("_lake_nothing")
+    elif "_lake_value" in rows.columns:
+        tombstone = F.col("_lake_value").isNull()
     as_row = dumps({"type": event.jsonValue(), "semantic_types": dict(semantic_types)})
     is_update = F.coalesce(row.op == "u", F.lit(True))
     outline = Outline(
         fields=fields,
-        raw=F.col("_value") if "_value" in rows.columns else F.to_json("event", EVENT_AS_JSON).cast("binary"),
+        raw=F.col("_lake_value") if "_lake_value" in rows.columns else F.to_json("event", EVENT_AS_JSON).cast("binary"),
         ignored=F.lit(is_control_schema(set(event.names), table)) | tombstone,
         tombstone=tombstone,
         problem=_problem(row, rows, table, reading),
@@ -150,8 +150,8 @@ def _field_of(column: str, row: _Row, rows: DataFrame, reading: Reading, semanti
     name = reading.names.get(column, column)
     found = _no_field() if name in reading.refused else row.field(name)
     is_number = None
-    if "_json" in rows.columns and semantic_types.get(name, "").startswith(DECIMAL):
-        is_number = ~F.col("_json").rlike(rf'"{re.escape(name)}"\s*:\s*"')
+    if "_lake_json" in rows.columns and semantic_types.get(name, "").startswith(DECIMAL):
+        is_number = ~F.col("_lake_json").rlike(rf'"{re.escape(name)}"\s*:\s*"')
     return Field(found.value, found.data_type, semantic_types.get(name), in_json=False, is_number=is_number)
 
 
@@ -160,7 +160,7 @@ def _problem(row: _Row, rows: DataFrame, table: Table, reading: Reading) -> Expr
     has_row = ~F.coalesce(row.op, F.lit("")).isin("d", "t", "m")
     return F.coalesce(
         *([F.when(F.col(UNLIKE), F.lit(MISREAD))] if UNLIKE in rows.columns else []),
-        *([F.col("_malformed")] if "_malformed" in rows.columns else []),
+        *([F.col("_lake_malformed")] if "_lake_malformed" in rows.columns else []),
         *row.problems(table),
         *(
             F.when(row.field(name).value.isNotNull(), problem_of("schema_policy", reason))

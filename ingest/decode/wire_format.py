@@ -37,7 +37,7 @@ RECORD_COLUMNS = T.StructType(
         T.StructField("offset", T.LongType()),
     ]
 )
-# `_form` of a quarantined event whose `_raw` is a record's value as it was.
+# `_lake_form` of a quarantined event whose `_lake_raw` is a record's value as it was.
 RECORD_FORM = dumps({"record": "value"})
 # So many records are taken for examples of a batch.
 _EXAMPLES = 20
@@ -64,7 +64,8 @@ def record_parts(
     ----------
     records:
         Columns `key` binary, `value` binary, `partition` int, `offset` bigint, as Spark's Kafka source has them
-        (further columns are not looked at); and `_file` string where they come from files. A null value is a tombstone.
+        (further columns are not looked at); and `_lake_file` string where they come from files. A null value is a
+        tombstone.
     registry:
         Of the table's connection; None where it has none.
     thorough, by_examples, events:
@@ -75,15 +76,18 @@ def record_parts(
     InputError
         The registry does not answer, or the records need one and the connection has none.
     """
-    file = F.col("_file") if "_file" in records.columns else F.lit(table.options.topic)
+    file = F.col("_lake_file") if "_lake_file" in records.columns else F.lit(table.options.topic)
     values = records.select(
         "value",
-        F.col("partition").alias("_partition"),
-        F.col("offset").alias("_start_offset"),
+        F.col("partition").alias("_lake_partition"),
+        F.col("offset").alias("_lake_start_offset"),
         # One without an offset is known by its place among the others.
-        F.when(F.col("offset").isNull(), F.monotonically_increasing_id()).otherwise(0).cast("bigint").alias("_order"),
-        file.alias("_file"),
-        F.col("key").alias("_key"),
+        F.when(F.col("offset").isNull(), F.monotonically_increasing_id())
+        .otherwise(0)
+        .cast("bigint")
+        .alias("_lake_order"),
+        file.alias("_lake_file"),
+        F.col("key").alias("_lake_key"),
     )
     return _parts(values, table, registry, thorough=thorough, by_examples=by_examples, events=events)
 
@@ -94,11 +98,11 @@ def parts_again(events: DataFrame, table: Table, registry: Registry | None) -> l
     Parameters
     ----------
     events:
-        Columns `_raw` binary, `_form` string and those of `READ`.
+        Columns `_lake_raw` binary, `_lake_form` string and those of `READ`.
     """
-    is_record = F.coalesce(F.col("_form") == RECORD_FORM, F.lit(False))
-    values = events.where(is_record).select(F.col("_raw").alias("value"), *READ)
-    texts = events.where(~is_record).select(F.col("_raw").cast("string").alias("value"), "_form", *READ)
+    is_record = F.coalesce(F.col("_lake_form") == RECORD_FORM, F.lit(False))
+    values = events.where(is_record).select(F.col("_lake_raw").alias("value"), *READ)
+    texts = events.where(~is_record).select(F.col("_lake_raw").cast("string").alias("value"), "_lake_form", *READ)
     keys = _keys(texts, table, registry)
     return [*_parts(values, table, registry), *texts_again(texts, table, keys)]
 
@@ -173,7 +177,7 @@ def _parts(
         parts += json_parts(texts, table, **options) if _JSON in of_text else [tombstones_part(texts)]
     aside = [name for name in kinds if name.startswith(_BAD) or name.removeprefix(_ID) in told]
     if aside:
-        parts.append(_part_aside(values.withColumn("_kind", kind).where(F.col("_kind").isin(aside)), told))
+        parts.append(_part_aside(values.withColumn("_lake_kind", kind).where(F.col("_lake_kind").isin(aside)), told))
     return parts
 
 
@@ -225,8 +229,8 @@ def _parts_alike(
 
 def _seen_of_key(registry: Registry | None) -> list[Expression]:
     """What is looked at of one key: the id of its schema, or itself where it is no Avro."""
-    schema_id = F.when(is_avro(), schema_id_of("_key", registry.id_bytes if registry else 4))
-    return [schema_id.alias("key_id"), F.when(~is_avro(), F.col("_key")).alias("key_text")]
+    schema_id = F.when(is_avro(), schema_id_of("_lake_key", registry.id_bytes if registry else 4))
+    return [schema_id.alias("key_id"), F.when(~is_avro(), F.col("_lake_key")).alias("key_text")]
 
 
 def _payload(registry: Registry) -> Expression:
@@ -251,7 +255,7 @@ def _kind(table: Table, registry: Registry | None) -> Expression:
     # No text begins with a control character, but for white space, or with a byte that is not ASCII's.
     is_text = first.between("20", "7E") | first.isin("09", "0A", "0D")
     other = F.when(is_text, F.lit(_JSON)).otherwise(told)
-    kind = F.when(F.col("_start_offset").isNull(), F.lit(f"{_BAD}a record without an offset")).when(
+    kind = F.when(F.col("_lake_start_offset").isNull(), F.lit(f"{_BAD}a record without an offset")).when(
         value.isNull(), F.lit(_TOMBSTONE)
     )
     if table.options.schema_file:
@@ -284,17 +288,17 @@ def _avro_part(
     # PERMISSIVE gives a record of nulls for what does not decode.
     event = from_avro(payload, schema, {"mode": "PERMISSIVE"}).alias("event")
     examined = [] if unlike is None else [unlike.alias(UNLIKE)]
-    rows = values.select(event, F.col("value").alias("_value"), *examined, *READ)
+    rows = values.select(event, F.col("value").alias("_lake_value"), *examined, *READ)
     part = typed_part(rows, semantic_types(schema), keys, RECORD_FORM)
 
     def decode(table: Table, reading: Reading) -> DataFrame:
         decoded = part.decode(table, reading)
         taken = [*(column.name for column in table.columns), *(column.name for column in metadata_columns(table))]
         is_nothing = reduce(lambda left, right: left & right, [F.col(f"`{column}`").isNull() for column in taken])
-        _, why = reason_of(F.col("_problem"))
+        _, why = reason_of(F.col("_lake_problem"))
         told = problem("invalid_avro", f"the value does not decode with {name}, or holds none of the columns: ", why)
-        does_not_decode = (F.col("_problem") != MISREAD) & ~F.col("_ignored") & is_nothing
-        return decoded.withColumn("_problem", F.when(does_not_decode, told).otherwise(F.col("_problem")))
+        does_not_decode = (F.col("_lake_problem") != MISREAD) & ~F.col("_lake_ignored") & is_nothing
+        return decoded.withColumn("_lake_problem", F.when(does_not_decode, told).otherwise(F.col("_lake_problem")))
 
     return Part(part.version, decode)
 
@@ -303,11 +307,13 @@ def _part_aside(values: DataFrame, told: dict[str, str]) -> Part:
     """Values that are none of an event, whatever they are."""
 
     def decode(table: Table, _: Reading) -> DataFrame:
-        kind = F.col("_kind")
-        found = F.when(kind.startswith(_BAD), problem("invalid_record", F.expr(f"substring(_kind, {len(_BAD) + 1})")))
+        kind = F.col("_lake_kind")
+        found = F.when(
+            kind.startswith(_BAD), problem("invalid_record", F.expr(f"substring(_lake_kind, {len(_BAD) + 1})"))
+        )
         for schema_id, reason in told.items():
             found = found.when(kind == _ID + schema_id, problem("unknown_schema", reason))
-        rows, raw, form, key = values, F.col("value"), RECORD_FORM, F.col("_key")
+        rows, raw, form, key = values, F.col("value"), RECORD_FORM, F.col("_lake_key")
         if table.is_masked:
             rows, form, key = masking.with_salt(values, table), masking.MASKED_FORM, F.lit(None).cast("binary")
             told_of = F.coalesce(masking.not_kept(F.col("value"), table), F.lit("not kept: a record without a value"))
@@ -317,13 +323,13 @@ def _part_aside(values: DataFrame, told: dict[str, str]) -> Part:
             *_nulls((column.name, column.data_type) for column in metadata_columns(table)),
             F.lit("false").alias("__deleted"),
             *ORIGIN,
-            raw.alias("_raw"),
-            F.lit(form).alias("_form"),
-            key.alias("_record_key"),
-            found.alias("_problem"),
-            F.lit(None).cast("string").alias("_unavailable"),
-            F.lit(False).alias("_ignored"),
-            F.lit(False).alias("_says_deletes"),
+            raw.alias("_lake_raw"),
+            F.lit(form).alias("_lake_form"),
+            key.alias("_lake_record_key"),
+            found.alias("_lake_problem"),
+            F.lit(None).cast("string").alias("_lake_unavailable"),
+            F.lit(False).alias("_lake_ignored"),
+            F.lit(False).alias("_lake_says_deletes"),
         )
 
     return Part(Version((), whole=False), decode)

@@ -98,8 +98,8 @@ class Pending:
         return self.unread.unreadable(error)
 
     def waits(self, marked: DataFrame) -> Waiting:
-        """Which of the changes wait for others, from their column `_waits`."""
-        waits = marked.where("_waits")
+        """Which of the changes wait for others, from their column `_lake_waits`."""
+        waits = marked.where("_lake_waits")
         if not self.source.delivers_files:
             return _waiting_records(waits)
         return _waiting_files(waits, self._files())
@@ -178,14 +178,14 @@ def _everything(spark: SparkSession, table: Table) -> Pending:
 def _waiting_files(waits: DataFrame, files: Collection[EventFile]) -> Waiting:
     """How many events of each file wait."""
     by_path = {unquote(file.path): file for file in files}
-    rows = waits.groupBy("_file").agg(F.count("*").alias("events")).collect()
-    places = {by_path[unquote(row["_file"])]: row["events"] for row in rows}
+    rows = waits.groupBy("_lake_file").agg(F.count("*").alias("events")).collect()
+    places = {by_path[unquote(row["_lake_file"])]: row["events"] for row in rows}
     return Waiting(sum(places.values()), Withheld(places, {}))
 
 
 def _waiting_records(waits: DataFrame) -> Waiting:
     """The offset of the first event of each partition that waits."""
-    found = waits.groupBy("_file", "_partition")
-    rows = found.agg(F.count("*").alias("events"), F.min("_start_offset").alias("first")).collect()
-    places = {(row["_file"], row["_partition"]): row["first"] for row in rows}
+    found = waits.groupBy("_lake_file", "_lake_partition")
+    rows = found.agg(F.count("*").alias("events"), F.min("_lake_start_offset").alias("first")).collect()
+    places = {(row["_lake_file"], row["_lake_partition"]): row["first"] for row in rows}
     return Waiting(sum(row["events"] for row in rows), Withheld({}, places))

@@ -43,7 +43,7 @@ class MisreadError(Exception):
 
 
 class _Keep(Protocol):
-    """Materializes a frame's rows for as long as the batch is worked on (see `_kept`)."""
+    """Materializes a frame's rows for as long as the batch is worked on (see `_lake_kept`)."""
 
     def __call__(self, frame: DataFrame, *, at_once: bool = False) -> DataFrame: ...
 
@@ -201,7 +201,7 @@ def _place(batch: Batch) -> Batch:
     """
     table, changes = batch.table, batch.changes
     if not table.key and batch.replayed is None and delivers_files(table):
-        changes = with_line(changes, changes).drop("_order").withColumnRenamed("_line", "_order")
+        changes = with_line(changes, changes).drop("_lake_order").withColumnRenamed("_lake_line", "_lake_order")
     placed = prepared(changes, f"positions of {table.relation}", table, partial(with_position, table=table))
     return replace(batch, changes=without_erased(placed, table, batch.before.erased))
 
@@ -215,8 +215,8 @@ def _latest(batch: Batch) -> Batch:
     tombstones = batch.found.tombstones
     if tombstones and not (batch.found.says_deletes or before.says_deletes):
         # Nothing says whether these are the deletes themselves: they are set aside, with the reason they have.
-        ignored = F.col("_ignored") & F.col("_problem").isNull()
-        batch = _counted(replace(batch, changes=batch.changes.withColumn("_ignored", ignored)))
+        ignored = F.col("_lake_ignored") & F.col("_lake_problem").isNull()
+        batch = _counted(replace(batch, changes=batch.changes.withColumn("_lake_ignored", ignored)))
     if batch.found.mixed:
         batch = _counted(replace(batch, changes=placed_by_delivery(batch.changes, table)))
     found = replace(batch.found, tombstones=tombstones)
@@ -225,8 +225,8 @@ def _latest(batch: Batch) -> Batch:
         before=_knowing_deletes(before, found, table),
         found=found,
         counts=found.counts,
-        bad=(batch.rows.where("_outcome = 'quarantined'"),),
-        rows=batch.rows.where("_outcome is null"),
+        bad=(batch.rows.where("_lake_outcome = 'quarantined'"),),
+        rows=batch.rows.where("_lake_outcome is null"),
     )
 
 
@@ -253,7 +253,7 @@ def _kept(frame: DataFrame, *, at_once: bool = False) -> Iterator[DataFrame]:
 
 
 # What `ranked` adds that only the count needs.
-_RANKS = ("_rank", "_repeated", "_mixed", "_is_oldest", "_says_deletes")
+_RANKS = ("_lake_rank", "_lake_repeated", "_lake_mixed", "_lake_is_oldest", "_lake_says_deletes")
 
 
 def _counted(batch: Batch) -> Batch:
@@ -265,33 +265,35 @@ def _counted(batch: Batch) -> Batch:
     late = F.count_if(_is_last() & is_late(before.watermark, before.unplaced, table)).alias("late")
     ordered = prepared(batch.changes, f"ranks of {table.relation}", table, partial(ranked, table=table))
     rows = ordered.observe(told, late, *always)
-    last = batch.keep(rows.where("_rank = 1").drop(*_RANKS), at_once=True)
+    last = batch.keep(rows.where("_lake_rank = 1").drop(*_RANKS), at_once=True)
     return replace(batch, rows=last, found=_Summary(**told.get))
 
 
 def _is_last() -> Expression:
-    return F.col("_outcome").isNull() & (F.col("_rank") == 1)
+    return F.col("_lake_outcome").isNull() & (F.col("_lake_rank") == 1)
 
 
 def _summary_columns(table: Table) -> tuple[Expression, ...]:
     """What `_Summary` counts, but for the late changes: these follow from silver's state."""
-    good = F.col("_outcome").isNull()
+    good = F.col("_lake_outcome").isNull()
     last = _is_last()
-    is_truncate = F.col("_outcome") == "truncated"
+    is_truncate = F.col("_lake_outcome") == "truncated"
     return (
         F.count(F.lit(1)).alias("events"),
         F.count_if(last).alias("keys"),
-        F.count_if(good & (F.col("_rank") > 1) & ~F.col("_repeated")).alias("superseded"),
-        F.count_if(good & F.col("_repeated")).alias("duplicate"),
-        F.count_if(F.col("_outcome") == "ignored").alias("ignored"),
-        F.count_if(F.col("_outcome") == "quarantined").alias("quarantined"),
+        F.count_if(good & (F.col("_lake_rank") > 1) & ~F.col("_lake_repeated")).alias("superseded"),
+        F.count_if(good & F.col("_lake_repeated")).alias("duplicate"),
+        F.count_if(F.col("_lake_outcome") == "ignored").alias("ignored"),
+        F.count_if(F.col("_lake_outcome") == "quarantined").alias("quarantined"),
         F.count_if(is_truncate).alias("truncates"),
-        F.count_if(last & F.col("_unavailable").isNotNull()).alias("unavailable"),
-        F.count_if(F.col("_mixed")).alias("mixed"),
-        F.count_if(F.col("_problem") == MISREAD).alias("misread"),
-        F.count_if(F.col("_ignored") & F.col("_problem").isNotNull()).alias("tombstones"),
-        F.count_if("_says_deletes").alias("says_deletes"),
-        F.count_if(last & (F.col("__op") == "d") & ~F.col("_is_oldest") & F.lit(may_be_moved(table))).alias("removed"),
+        F.count_if(last & F.col("_lake_unavailable").isNotNull()).alias("unavailable"),
+        F.count_if(F.col("_lake_mixed")).alias("mixed"),
+        F.count_if(F.col("_lake_problem") == MISREAD).alias("misread"),
+        F.count_if(F.col("_lake_ignored") & F.col("_lake_problem").isNotNull()).alias("tombstones"),
+        F.count_if("_lake_says_deletes").alias("says_deletes"),
+        F.count_if(last & (F.col("__op") == "d") & ~F.col("_lake_is_oldest") & F.lit(may_be_moved(table))).alias(
+            "removed"
+        ),
         F.coalesce(F.max(F.when(good | is_truncate, F.col("__position"))), F.lit("")).alias("newest"),
         F.coalesce(F.max(F.when(is_truncate, F.col("__position"))), F.lit("")).alias("truncated"),
         F.coalesce(F.max(F.when(last, unplaced_offset(table))), F.lit("")).alias("unplaced"),
@@ -335,18 +337,18 @@ def _late(batch: Batch) -> Batch:
             awaits_deletes=before.awaits_deletes,
         )
     )
-    carries = F.count_if(F.col("_held_carried").isNotNull())
-    found = judged.groupBy("_outcome").agg(F.count("*").alias("events"), carries.alias("carries")).collect()
-    outcomes = {row["_outcome"]: row["events"] for row in found}
-    winners = judged.where("_outcome is null").drop("_held_carried")
+    carries = F.count_if(F.col("_lake_held_carried").isNotNull())
+    found = judged.groupBy("_lake_outcome").agg(F.count("*").alias("events"), carries.alias("carries")).collect()
+    outcomes = {row["_lake_outcome"]: row["events"] for row in found}
+    winners = judged.where("_lake_outcome is null").drop("_lake_held_carried")
     counts, bad, incomplete = batch.counts, batch.bad, batch.incomplete
     for outcome in ("superseded", "duplicate", "quarantined"):
         counts = counts.moved(outcomes.get(outcome, 0), "applied", outcome)
     if outcomes.get("quarantined"):
-        undecidable = judged.where("_outcome = 'quarantined'").drop("_held_carried")
+        undecidable = judged.where("_lake_outcome = 'quarantined'").drop("_lake_held_carried")
         bad = (*bad, undecidable.withColumns(told_again(table)))
     if any(row["carries"] for row in found):
-        incomplete = (*incomplete, judged.where("_held_carried is not null").drop("_held_carried"))
+        incomplete = (*incomplete, judged.where("_lake_held_carried is not null").drop("_lake_held_carried"))
     rows = batch.rows.where(~is_one).unionByName(winners)
     return replace(batch, rows=rows, counts=counts, bad=bad, incomplete=incomplete, winners=winners)
 
@@ -355,7 +357,7 @@ def _complete(batch: Batch) -> Batch:
     """The rows in silver's columns, with the values that their events lack, where an earlier change has them."""
     table, found = batch.table, batch.found
     if found.unavailable and table.key:
-        lacking = batch.rows.where("_unavailable is not null")
+        lacking = batch.rows.where("_lake_unavailable is not null")
         batch = replace(batch, incomplete=(*batch.incomplete, lacking))
     if batch.incomplete:
         batch = with_every_value(batch)
@@ -424,7 +426,7 @@ def _set_aside(batch: Batch) -> Batch:
     every = reduce(DataFrame.unionByName, [frame.select(*quarantine.TAKES) for frame in batch.bad])
     if batch.replayed is not None:
         # A replayed event has its line for an order, and was counted when it was set aside.
-        quarantine.put(silver.spark, silver.table, every.withColumn("_line", F.col("_order")))
+        quarantine.put(silver.spark, silver.table, every.withColumn("_lake_line", F.col("_lake_order")))
         return batch
     lines = batch.keep(with_line(every, batch.changes))
     again = quarantine.put(silver.spark, silver.table, lines, state.instant if state else None)

@@ -28,23 +28,25 @@ def with_every_value(batch: Batch) -> Batch:
     table, keep = batch.table, batch.keep
     key = table.record_key
     lacking = keep(reduce(DataFrame.unionByName, batch.incomplete))
-    good = batch.changes.where("not _ignored and _problem is null")
+    good = batch.changes.where("not _lake_ignored and _lake_problem is null")
     own = keep(good.join(F.broadcast(lacking.select(f"`{key}`").distinct()), key, "left_semi"))
     held = batch.silver.read() if batch.state else None
     moves, earlier, begun = None, None, None
-    created = own.where("__op = 'c' and _unavailable is not null")
+    created = own.where("__op = 'c' and _lake_unavailable is not null")
     if not created.isEmpty():
         moves, earlier = _moved_keys(batch, own, good)
         if table.options.history:
             made = created.dropDuplicates([key])
-            begun = completed(made, made, held, table, moves=moves, earlier=earlier).where("_problem is null")
+            begun = completed(made, made, held, table, moves=moves, earlier=earlier).where("_lake_problem is null")
     done = keep(completed(lacking, own, held, table, moves=moves, earlier=earlier))
     found = done.agg(
-        F.count_if(F.col("_problem").isNotNull()).alias("unfilled"),
-        F.count_if(F.col("_problem").isNull() & F.col("_is_held") & F.col("_changed")).alias("repaired"),
+        F.count_if(F.col("_lake_problem").isNotNull()).alias("unfilled"),
+        F.count_if(F.col("_lake_problem").isNull() & F.col("_lake_is_held") & F.col("_lake_changed")).alias("repaired"),
     ).first()
     assert found is not None
-    written = done.where("_problem is null and (not _is_held or _changed)").drop("_problem", "_is_held", "_changed")
+    written = done.where("_lake_problem is null and (not _lake_is_held or _lake_changed)").drop(
+        "_lake_problem", "_lake_is_held", "_lake_changed"
+    )
     unfilled = keep(_unfilled(done, own, table))
     together = unfilled.count() if found["unfilled"] else 0
     counts = (
@@ -64,7 +66,7 @@ def _moved_keys(batch: Batch, own: DataFrame, good: DataFrame) -> tuple[DataFram
     key = table.record_key
     gone = silver.read().where("__op = 'd'") if batch.state else None
     moves = keep(key_changes(own, good, gone, table))
-    old_keys = F.broadcast(moves.select(F.col("_old_key").alias(key)).distinct())
+    old_keys = F.broadcast(moves.select(F.col("_lake_old_key").alias(key)).distinct())
     earlier = good.join(old_keys, key, "left_semi")
     if gone is not None:
         for commit in gone.join(old_keys, key, "left_semi").select("_hoodie_commit_time").distinct().collect():
@@ -82,21 +84,23 @@ def _unfilled(done: DataFrame, own: DataFrame, table: Table) -> DataFrame:
     All of such a row's changes wait, not the last one alone: the others bring it values when it can be completed.
     """
     key = table.record_key
-    problems = done.where("_problem is not null").select(f"`{key}`", F.col("_problem").alias("_unfilled"))
+    problems = done.where("_lake_problem is not null").select(
+        f"`{key}`", F.col("_lake_problem").alias("_lake_unfilled")
+    )
     log = F.substring_index("__position", "/", 1)
-    waiting = own.join(F.broadcast(problems), key).withColumn("_log", log).dropDuplicates([key, "_log"])
-    return waiting.withColumn("_problem", F.col("_unfilled")).withColumns(told_again(table))
+    waiting = own.join(F.broadcast(problems), key).withColumn("_lake_log", log).dropDuplicates([key, "_lake_log"])
+    return waiting.withColumn("_lake_problem", F.col("_lake_unfilled")).withColumns(told_again(table))
 
 
 def told_again(table: Table) -> dict[str, Expression]:
-    """`_raw` and `_form` of events that were well by themselves: what was read of them was let go."""
+    """`_lake_raw` and `_lake_form` of events that were well by themselves: what was read of them was let go."""
     names = [*(column.name for column in table.columns), *(column.name for column in metadata_columns(table))]
     event = F.to_json(F.struct(*(f"`{name}`" for name in names), "__deleted"), EVENT_AS_JSON).cast("binary")
     # Of a table with column policies, what was decoded holds hashes already.
     told = F.lit(MASKED_FORM if table.is_masked else None)
     return {
-        "_form": F.when(F.col("_raw").isNotNull(), F.col("_form").cast("string")).otherwise(told),
-        "_raw": F.coalesce("_raw", event),
+        "_lake_form": F.when(F.col("_lake_raw").isNotNull(), F.col("_lake_form").cast("string")).otherwise(told),
+        "_lake_raw": F.coalesce("_lake_raw", event),
     }
 
 

@@ -182,7 +182,7 @@ def _land_portion(begun: Begun, gate: Gate | None, share: float) -> Landed:
         if gate is not None:
             marked = gate.marked(changes)
             waiting = read.of.waits(marked)
-            changes = marked.where("not _waits").drop("_waits")
+            changes = marked.where("not _lake_waits").drop("_lake_waits")
         position = read.of.after(waiting)
         waits_for = gate.waits_for if gate is not None and waiting.events else ""
         if waiting.events and (position == pending.position or changes.isEmpty()):

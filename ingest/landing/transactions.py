@@ -109,11 +109,13 @@ class Gate:
         return self.blocked.told if self.blocked else "transactions that have not ended"
 
     def marked(self, changes: DataFrame) -> DataFrame:
-        """Adds `_waits`: whether an event's transaction is not whole. An event without one does not wait."""
-        passing = self.passing.select(F.col("transaction_id").alias("__transaction_id"), F.lit(True).alias("_passes"))
+        """Adds `_lake_waits`: whether an event's transaction is not whole. An event without one does not wait."""
+        passing = self.passing.select(
+            F.col("transaction_id").alias("__transaction_id"), F.lit(True).alias("_lake_passes")
+        )
         marked = changes.join(F.broadcast(passing), "__transaction_id", "left")
-        waits = F.col("__transaction_id").isNotNull() & F.col("_passes").isNull()
-        return marked.select(*(f"`{name}`" for name in changes.columns), waits.alias("_waits"))
+        waits = F.col("__transaction_id").isNotNull() & F.col("_lake_passes").isNull()
+        return marked.select(*(f"`{name}`" for name in changes.columns), waits.alias("_lake_waits"))
 
 
 def open_gate(spark: SparkSession, tables: Sequence[Table], pending: Mapping[str, DataFrame]) -> Gate:

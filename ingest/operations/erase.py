@@ -220,7 +220,9 @@ def _quarantined(silver: SilverTable, state: State, keys: DataFrame) -> tuple[Pl
             F.col("__op") == "t", F.lit(False)
         )
         key = F.col(f"`{table.record_key}`").cast("string").alias("key")
-        known = placed.select(quarantine.identity(table, "_order"), key, is_unknown.alias("unknown")).localCheckpoint()
+        known = placed.select(
+            quarantine.identity(table, "_lake_order"), key, is_unknown.alias("unknown")
+        ).localCheckpoint()
         unsearched = known.where("unknown").count()
         ids = (
             known.join(F.broadcast(keys), "key", "left_semi")

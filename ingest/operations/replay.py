@@ -44,7 +44,7 @@ def replay(spark: SparkSession, table: Table) -> Landed:
 
 
 def decoded_again(silver: SilverTable, state: State | None, events: DataFrame) -> tuple[SilverTable, DataFrame]:
-    """Rows of the quarantine as decoded changes, each with its line as `_order`; and silver as it will be.
+    """Rows of the quarantine as decoded changes, each with its line as `_lake_order`; and silver as it will be.
 
     Raises
     ------
@@ -53,13 +53,13 @@ def decoded_again(silver: SilverTable, state: State | None, events: DataFrame) -
     """
     table = silver.table
     origin = events.select(
-        F.col("raw").alias("_raw"),
-        F.col("form").alias("_form"),
-        F.col("partition").alias("_partition"),
-        F.col("start_offset").alias("_start_offset"),
-        F.col("line").alias("_order"),
-        F.col("file").alias("_file"),
-        F.col("record_key").alias("_key"),
+        F.col("raw").alias("_lake_raw"),
+        F.col("form").alias("_lake_form"),
+        F.col("partition").alias("_lake_partition"),
+        F.col("start_offset").alias("_lake_start_offset"),
+        F.col("line").alias("_lake_order"),
+        F.col("file").alias("_lake_file"),
+        F.col("record_key").alias("_lake_key"),
     )
     known, _ = schema_planned(silver, state)
     registry = Registry.of(table.connection.registry) if table.connection.registry else None

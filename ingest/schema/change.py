@@ -6,14 +6,15 @@ A decoded change has, in this order:
 - the metadata columns of its connector (`metadata_columns`), under the names Debezium's unwrap transform gives them;
 - `__deleted`, 'true' or 'false';
 - where it came from: `ORIGIN`;
-- `_problem`: why it cannot be applied (`problem`), or null; `_ignored`: true where it means no change. A tombstone of
-  which the declaration does not say what it means has both: the batch decides (`ingest.landing.batch`);
-- `_says_deletes`: true where the event's form says of a row whether it is deleted: an envelope, or a rewritten event;
-- `_unavailable`: names of the columns whose value the event does not hold (`UNAVAILABLE_SEPARATOR` between them), or
-  null where it holds all;
-- of an event that has a problem or unavailable values, `_raw`: what was read (a typed event as JSON), `_form`: for a
-  typed event its schema and Debezium's semantic types, as JSON, so that it can be decoded again, and `_record_key`: the
-  bytes of the record's key.
+- `_lake_problem`: why it cannot be applied (`problem`), or null; `_lake_ignored`: true where it means no change. A
+  tombstone of which the declaration does not say what it means has both: the batch decides (`ingest.landing.batch`);
+- `_lake_says_deletes`: true where the event's form says of a row whether it is deleted: an envelope, or a rewritten
+  event;
+- `_lake_unavailable`: names of the columns whose value the event does not hold (`UNAVAILABLE_SEPARATOR` between them),
+  or null where it holds all;
+- of an event that has a problem or unavailable values, `_lake_raw`: what was read (a typed event as JSON),
+  `_lake_form`: for a typed event its schema and Debezium's semantic types, as JSON, so that it can be decoded again,
+  and `_lake_record_key`: the bytes of the record's key.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from ingest.config.tables import Table
 from ingest.schema.connectors import connector_of
 
 UNAVAILABLE_SEPARATOR = "\u001f"
-# Before a name in `_unavailable`: the value is null where no earlier change brought one.
+# Before a name in `_lake_unavailable`: the value is null where no earlier change brought one.
 OPTIONAL = "?"
-# `_partition`, `_start_offset` and `_order` are the offset: partition, the file's first offset, order in it.
-ORIGIN = ("_partition", "_start_offset", "_order", "_file")
-# What is known of an event beside its value, before it is decoded: `_key` is the record's key as bytes, null in files
-# that hold values alone.
-READ = (*ORIGIN, "_key")
+# `_lake_partition`, `_lake_start_offset`, `_lake_order` are the offset: partition, first one of the file, order in it.
+ORIGIN = ("_lake_partition", "_lake_start_offset", "_lake_order", "_lake_file")
+# What is known of an event beside its value, before it is decoded: `_lake_key` is the record's key as bytes, null in
+# files that hold values alone.
+READ = (*ORIGIN, "_lake_key")
 # Why an event is quarantined, as one word (docs/reference/quarantine.md has the list).
 ReasonCode = Literal[
     "invalid_json",
@@ -57,18 +58,18 @@ _CODE_ENDS = "\u001e"
 
 
 def problem(code: ReasonCode, *told: str | Expression) -> Expression:
-    """A `_problem`: its code, and what is told of it in one sentence; null where a part of that is."""
+    """A `_lake_problem`: its code, and what is told of it in one sentence; null where a part of that is."""
     return F.concat(F.lit(f"{code}{_CODE_ENDS}"), *(F.lit(part) if isinstance(part, str) else part for part in told))
 
 
 def reason_of(found: Expression) -> tuple[Expression, Expression]:
-    """The code and the sentence of a `_problem`."""
+    """The code and the sentence of a `_lake_problem`."""
     return F.substring_index(found, _CODE_ENDS, 1), F.substring_index(found, _CODE_ENDS, -1)
 
 
 def is_record() -> Expression:
-    """Whether an event is a record of Kafka, whose key would be known: by its `_file`, a topic or a file of records."""
-    return F.col("_file").endswith(".parquet") | ~F.col("_file").contains("/")
+    """Whether an event is a record, whose key would be known: by its `_lake_file`, a topic or a file of records."""
+    return F.col("_lake_file").endswith(".parquet") | ~F.col("_lake_file").contains("/")
 
 
 def metadata_columns(table: Table) -> tuple[MetadataColumn, ...]:

@@ -22,13 +22,13 @@ from pyspark.sql import types as T
 from ingest.config.tables import Table
 from ingest.spark.jvm import java_class
 
-# `_form` of an event of which the quarantine keeps what the policies leave, as a JSON text.
+# `_lake_form` of an event of which the quarantine keeps what the policies leave, as a JSON text.
 MASKED_FORM = dumps({"masked": True})
 # In place of a value that could not be hashed, as it is not one of its column's type.
 NOT_KEPT = "(not kept)"
 _HASH = "^[0-9a-f]{64}$"
 _BLOCK = 64  # bytes of a block of SHA-256, which HMAC fills the key up to
-_SALTS = ("_salt_inner", "_salt_outer")
+_SALTS = ("_lake_salt_inner", "_lake_salt_outer")
 
 
 def fingerprint(salt: str) -> str:

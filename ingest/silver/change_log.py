@@ -90,7 +90,7 @@ def put(
         waiting = reduce(DataFrame.unionByName, (frame.select(_change(table).alias("__change")) for frame in set_aside))
         rows = rows.join(F.broadcast(waiting.distinct()), "__change", "left_anti")
     if filled is not None:
-        whole = _as_kept(filled.withColumn("_unavailable", F.lit(None).cast("string")), table)
+        whole = _as_kept(filled.withColumn("_lake_unavailable", F.lit(None).cast("string")), table)
         rows = rows.join(F.broadcast(whole.select("__change")), "__change", "left_anti").unionByName(whole)
     history = changes_of(silver)
     if state is None:
@@ -112,7 +112,7 @@ def make_empty(silver: SilverTable, buckets: int | None) -> None:
     history.remove_empty()
     _write(
         history,
-        _as_kept(silver.no_rows().withColumn("_unavailable", F.lit(None).cast("string")), silver.table),
+        _as_kept(silver.no_rows().withColumn("_lake_unavailable", F.lit(None).cast("string")), silver.table),
         buckets,
     )
 
@@ -125,7 +125,7 @@ def conform(silver: SilverTable, state: State) -> None:
     WriteError
         Hudi could not write.
     """
-    nothing = silver.read().limit(0).withColumn("_unavailable", F.lit(None).cast("string"))
+    nothing = silver.read().limit(0).withColumn("_lake_unavailable", F.lit(None).cast("string"))
     history = changes_of(silver)
     if history.is_committed():
         _write(history, _as_kept(nothing, silver.table), state.buckets)
@@ -134,7 +134,7 @@ def conform(silver: SilverTable, state: State) -> None:
 def _good(changes: DataFrame, state: State | None, table: Table) -> DataFrame:
     """The changes of a batch that the history keeps, each where it stands in the history."""
     is_truncate = F.coalesce(F.col("__op") == "t", F.lit(False))
-    good = changes.where("not _ignored and _problem is null")
+    good = changes.where("not _lake_ignored and _lake_problem is null")
     if table.options.truncate == "ignore":
         good = good.where(~is_truncate)
     # A row that an incremental snapshot read stands where it was first delivered: after all that was landed before.
@@ -147,7 +147,7 @@ def _good(changes: DataFrame, state: State | None, table: Table) -> DataFrame:
 def _held(silver: SilverTable) -> DataFrame:
     """Silver's rows as changes. A row that a truncate emptied is a delete of that row here."""
     op = F.when(F.col("__op") == "t", "d").otherwise(F.col("__op"))
-    return silver.read().withColumns({"__op": op, "_unavailable": F.lit(None).cast("string")})
+    return silver.read().withColumns({"__op": op, "_lake_unavailable": F.lit(None).cast("string")})
 
 
 def _raised(changes: DataFrame, winners: DataFrame, table: Table) -> DataFrame:
@@ -161,25 +161,25 @@ def _raised(changes: DataFrame, winners: DataFrame, table: Table) -> DataFrame:
     # Where no commit before the change is known, its own LSN stands for it.
     unknown = (told[0] == told[1]) & ~is_read()
     to = winners.where(unknown & (commit > told[0])).select(
-        F.col(f"`{key}`"), commit.alias("_commit"), F.col("__lsn").alias("_upto")
+        F.col(f"`{key}`"), commit.alias("_lake_commit"), F.col("__lsn").alias("_lake_upto")
     )
     own = F.concat(
         epoch_of("__position"),
-        F.col("_commit"),
+        F.col("_lake_commit"),
         F.lit("."),
         F.substring_index("__position", ".", -1),
     )
-    late = unknown & (F.col("__lsn") <= F.col("_upto")) & (commit < F.col("_commit"))
+    late = unknown & (F.col("__lsn") <= F.col("_lake_upto")) & (commit < F.col("_lake_commit"))
     return (
         changes.join(F.broadcast(to), key, "left")
         .withColumn("__position", F.when(F.coalesce(late, F.lit(False)), own).otherwise(F.col("__position")))
-        .drop("_commit", "_upto")
+        .drop("_lake_commit", "_lake_upto")
     )
 
 
 def _as_kept(changes: DataFrame, table: Table) -> DataFrame:
     names = F.transform(
-        F.split("_unavailable", UNAVAILABLE_SEPARATOR), lambda name: F.regexp_replace(name, f"^\\{OPTIONAL}", "")
+        F.split("_lake_unavailable", UNAVAILABLE_SEPARATOR), lambda name: F.regexp_replace(name, f"^\\{OPTIONAL}", "")
     )
     # A row of an incremental snapshot stands where it was first delivered, any other change where it was placed last:
     # digits turned round sort the other way.

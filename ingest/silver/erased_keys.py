@@ -50,7 +50,7 @@ def remember(keys: DataFrame, table: Table, watermark: str) -> str:
 
 
 def without_erased(changes: DataFrame, table: Table, salts: tuple[str, ...]) -> DataFrame:
-    """The changes, where those of erased keys mean nothing (`_ignored`), up to the place in the log of the erasure.
+    """The changes; those of erased keys mean nothing (`_lake_ignored`), up to the place in the log of the erasure.
 
     Parameters
     ----------
@@ -68,14 +68,16 @@ def without_erased(changes: DataFrame, table: Table, salts: tuple[str, ...]) -> 
     log = F.substring_index("__position", "/", 1)
     for salt in salts:
         mine = erased.where(F.col("salt") == salt).select(
-            F.col("key_hash").alias("_erased_key"), F.col("position").alias("_erased_at")
+            F.col("key_hash").alias("_lake_erased_key"), F.col("position").alias("_lake_erased_at")
         )
         rows = with_salt(changes, table) if salt else changes
         key = F.col(f"`{table.record_key}`").cast("string")
-        told = rows.withColumn("_hash", _hash(key, table, salted=bool(salt)))
-        joined = told.join(F.broadcast(mine), F.col("_hash") == F.col("_erased_key"), "left")
-        gone = F.coalesce(log <= F.col("_erased_at"), F.lit(False))
-        changes = joined.withColumn("_ignored", F.col("_ignored") | gone).select(*(f"`{name}`" for name in columns))
+        told = rows.withColumn("_lake_hash", _hash(key, table, salted=bool(salt)))
+        joined = told.join(F.broadcast(mine), F.col("_lake_hash") == F.col("_lake_erased_key"), "left")
+        gone = F.coalesce(log <= F.col("_lake_erased_at"), F.lit(False))
+        changes = joined.withColumn("_lake_ignored", F.col("_lake_ignored") | gone).select(
+            *(f"`{name}`" for name in columns)
+        )
     return changes
 
 

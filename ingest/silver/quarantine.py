@@ -16,7 +16,16 @@ from ingest.schema.change import is_record, reason_of
 from ingest.silver.ledger import Ledger
 
 # The columns of decoded changes that the quarantine keeps.
-TAKES = ("_file", "_partition", "_start_offset", "_order", "_problem", "_raw", "_form", "_record_key")
+TAKES = (
+    "_lake_file",
+    "_lake_partition",
+    "_lake_start_offset",
+    "_lake_order",
+    "_lake_problem",
+    "_lake_raw",
+    "_lake_form",
+    "_lake_record_key",
+)
 # Columns that the quarantine of an earlier version lacks until something is written to it.
 _LATER = {"reason_code": "string", "offset": "bigint", "record_key": "binary"}
 # How a sink names a file: it ends with the partition, and the offset of the first event.
@@ -28,14 +37,14 @@ def of(schema: str) -> Ledger:
     return Ledger(schema, "_quarantine", key="quarantine_id", ordering="quarantined_at")
 
 
-def identity(table: Table, line: str = "_line") -> Expression:
+def identity(table: Table, line: str = "_lake_line") -> Expression:
     """`quarantine_id` of a decoded change: where it came from."""
-    place = ("_file", "_partition", "_start_offset", line)
+    place = ("_lake_file", "_lake_partition", "_lake_start_offset", line)
     return F.sha2(F.concat_ws("|", F.lit(table.options.topic), *place), 256).alias("quarantine_id")
 
 
 def put(spark: SparkSession, table: Table, changes: DataFrame, last: str | None = None) -> int:
-    """Writes the decoded changes (see `ingest.schema.change`) to the quarantine, with their `_problem` as reason.
+    """Writes the decoded changes (see `ingest.schema.change`) to the quarantine, with their `_lake_problem` as reason.
 
     Returned is how many of them waited there already and were counted by the `last` commit, an instant, or before. They
     keep their `quarantined_at`: what is younger than the last commit is of a run that was killed before it counted.
@@ -50,35 +59,35 @@ def put(spark: SparkSession, table: Table, changes: DataFrame, last: str | None 
     WriteError
         The quarantine could not be written; the caller must not count these events as dealt with.
     """
-    code, told = reason_of(F.col("_problem"))
-    offset = F.when(is_record(), F.col("_start_offset")).when(
-        F.col("_file").rlike(_SINKS_NAME), F.col("_start_offset") + F.col("_line")
+    code, told = reason_of(F.col("_lake_problem"))
+    offset = F.when(is_record(), F.col("_lake_start_offset")).when(
+        F.col("_lake_file").rlike(_SINKS_NAME), F.col("_lake_start_offset") + F.col("_lake_line")
     )
     rows = changes.select(
         identity(table),
         F.lit(table.name).alias("source_table"),
         F.lit(table.options.topic).alias("topic"),
-        F.col("_file").alias("file"),
-        F.col("_partition").alias("partition"),
-        F.col("_start_offset").alias("start_offset"),
-        F.col("_line").alias("line"),
+        F.col("_lake_file").alias("file"),
+        F.col("_lake_partition").alias("partition"),
+        F.col("_lake_start_offset").alias("start_offset"),
+        F.col("_lake_line").alias("line"),
         told.alias("reason"),
-        F.col("_raw").alias("raw"),
-        F.col("_form").cast("string").alias("form"),
+        F.col("_lake_raw").alias("raw"),
+        F.col("_lake_form").cast("string").alias("form"),
         F.current_timestamp().alias("quarantined_at"),
         code.alias("reason_code"),
         offset.alias("offset"),
-        F.col("_record_key").alias("record_key"),
+        F.col("_lake_record_key").alias("record_key"),
     )
     again = 0
     if last is not None and (known := waiting(spark, table)) is not None:
         counted = known.where(F.date_format("quarantined_at", "yyyyMMddHHmmssSSS") <= last).select(
-            "quarantine_id", F.col("raw").alias("_raw"), F.col("quarantined_at").alias("_since")
+            "quarantine_id", F.col("raw").alias("_lake_raw"), F.col("quarantined_at").alias("_lake_since")
         )
         again = rows.join(counted, "quarantine_id", "left_semi").count()
         if again:
             # An event that is another one by now, in the place of the first, was set aside now.
-            since = F.when(F.col("raw").eqNullSafe(F.col("_raw")), F.col("_since"))
+            since = F.when(F.col("raw").eqNullSafe(F.col("_lake_raw")), F.col("_lake_since"))
             merged = rows.join(counted, "quarantine_id", "left")
             rows = merged.withColumn("quarantined_at", F.coalesce(since, "quarantined_at")).select(*rows.columns)
     of(table.schema).write(spark, rows, "upsert")

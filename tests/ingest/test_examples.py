@@ -71,13 +71,16 @@ ROWS = st.one_of(
 def lines_of(spark: SparkSession, texts: list[str]) -> DataFrame:
     rows = [(text, 0, 0, number, "file", None) for number, text in enumerate(texts)]
     # One partition, whose first rows are the examples.
-    named = "value string, _partition int, _start_offset bigint, _order bigint, _file string, _key binary"
+    named = (
+        "value string, _lake_partition int, _lake_start_offset bigint, _lake_order bigint, _lake_file string, "
+        "_lake_key binary"
+    )
     return spark.createDataFrame(rows, named).coalesce(1)
 
 
 def decoded(lines: DataFrame, table: Table, *, by_examples: bool, events: int = 0) -> list[Row]:
     (part,) = json_parts(JsonSource(lines, events=events), table, by_examples=by_examples)
-    return part.decode(table, Reading()).withColumn("_place", F.col("_order")).orderBy("_place").collect()
+    return part.decode(table, Reading()).withColumn("_place", F.col("_lake_order")).orderBy("_place").collect()
 
 
 def is_usual(text: str) -> bool:
@@ -119,17 +122,17 @@ def test_reading_by_examples_is_exact_or_says_that_it_is_not(
     quick = decoded(lines, table, by_examples=True, events=events)
     exact = decoded(lines, table, by_examples=False)
     assert len(quick) == len(exact) == len(texts)
-    misread = {number for number, row in enumerate(quick) if row["_problem"] == MISREAD}
+    misread = {number for number, row in enumerate(quick) if row["_lake_problem"] == MISREAD}
     odd = {number for number, text in enumerate(texts[:-2]) if not is_usual(text)}
     assert misread == odd, [texts[number] for number in misread ^ odd]
     for number, (one, other) in enumerate(zip(quick, exact, strict=True)):
         if number not in misread:
             found, expected = one.asDict(), other.asDict()
-            assert found["_ignored"] == expected["_ignored"], texts[number]
-            if expected["_ignored"]:
+            assert found["_lake_ignored"] == expected["_lake_ignored"], texts[number]
+            if expected["_lake_ignored"]:
                 continue
             # Of an event that cannot be applied, what is told counts, not what its bad values were cast to.
-            compared = [name for name in found if expected["_problem"] is None or name not in COLUMNS]
+            compared = [name for name in found if expected["_lake_problem"] is None or name not in COLUMNS]
             differing = {name: (found[name], expected[name]) for name in compared if found[name] != expected[name]}
             assert not differing, (differing, texts[number])
 

@@ -373,7 +373,7 @@ def test_a_template_runs_no_code_and_its_error_tells_no_secret(
         assert secret not in "".join(traceback.format_exception(error.value))
 
 
-_LETTERS = [*"abzAZ019_ .`'\"-,:;$%&()[]{}\\/\n\tüßéÅ名字жא\u0661\u00b2\u00aa", "select", "_file", "--", "/*"]
+_LETTERS = [*"abzAZ019_ .`'\"-,:;$%&()[]{}\\/\n\tüßéÅ名字жא\u0661\u00b2\u00aa", "select", "_lake_file", "--", "/*"]
 NAMES = st.lists(st.sampled_from(_LETTERS), min_size=1, max_size=4).map("".join)
 KEYWORDS = ("select", "from", "where", "order", "table", "null", "timestamp", "map", "after", "op", "source", "key",
             "value", "position", "file", "_id", "ts_ms", "payload")  # fmt: skip
@@ -408,7 +408,7 @@ def test_names_that_are_not_refused_hold_their_values(make_project: MakeProject,
     project = make_project({"tables": [table_of("named", columns, ["id"]), by_name]})
     row = {name: f"value of {name}" for name in names.values()}
     project.deliver("shop.named", 0, [{**pg("c", 1, id=1), **row}, envelope({**pg("c", 2, id=2), **row})])
-    odd = dict.fromkeys(("a b", "q`q", 'a"b', "a.b", "1st", "x'; drop", "_file"), "x")
+    odd = dict.fromkeys(("a b", "q`q", 'a"b', "a.b", "1st", "x'; drop", "_lake_file"), "x")
     key = {"größe": "é", "select": 1}
     lines = [{**pg("c", 1), **key, "from": "a/b c'd"}, {**pg("u", 2), **key, "from": "b", **odd}]
     project.deliver("shop.by_name", 0, lines)
