@@ -31,7 +31,7 @@ VARIABLE = re.compile(
 )
 CODE = re.compile(r"^ {0,3}(`{3,})[^\n]*\n.*?^ {0,3}\1`*\s*$", re.DOTALL | re.MULTILINE)
 # Folders of code whose paths the documents name.
-PATH = re.compile(r"`((?:ingest|dev|bench|macros|models|tests|deploy|docs|profiles|snapshots)/[\w./-]*)`")
+PATH = re.compile(r"`((?:ingest|examples|dev|bench|macros|models|tests|deploy|docs|profiles|snapshots)/[\w./-]*)`")
 # What those say of other times: they name paths as they were.
 OF_ANOTHER_TIME = ("CHANGELOG.md", "bench/results/")
 
