@@ -67,13 +67,15 @@ def test_every_connector_that_can_be_declared_has_an_object_whose_order_is_by_it
 
 
 def test_only_the_objects_of_connectors_know_their_names() -> None:
-    known = {"config/connectors.py", "schema/connectors.py", "operations/databases/rows.py"}
+    known = {"config/connectors.py", "schema/connectors.py"}
+    # Of a database that is asked by JDBC the dialect has the same name.
+    dialects = {"operations/databases/rows.py", "sources/reach.py"}
     found = set()
     for path in (REPOSITORY / "ingest").rglob("*.py"):
         texts = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
         if texts & set(get_args(ConnectorName)) and "datasets" not in path.parts:
             found.add(str(path.relative_to(REPOSITORY / "ingest")))
-    assert found == known
+    assert found - dialects == known
 
 
 class Sleeper(Server):
