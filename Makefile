@@ -55,7 +55,7 @@ lint: setup  ## ruff, the rooms of ingest, mypy, sqlfluff, dbt parse, the rules 
 	lint-imports
 	mypy
 	dbt --quiet parse --no-partial-parse --warn-error
-	python -m dev.rules
+	python -m ci.rules
 	python -m dev.affected --check
 	sqlfluff lint --disable-progress-bar models analyses tests/dbt
 
@@ -68,10 +68,10 @@ docs: setup  ## dbt's documentation site into target/ (dbt docs serve shows it)
 	@python -m dev.site
 
 slim: setup  ## What this branch changes, built beside main's tables and compared with them (NAME=42; main's manifest in LAKE_HOME/state)
-	python -m dev.slim $(if $(NAME),--name $(NAME))
+	python -m ci.slim $(if $(NAME),--name $(NAME))
 
 nightly: setup  ## A day's job: freshness, a build, what failed of it once more, documentation; tells LAKE_WEBHOOK of failures
-	python -m dev.nightly
+	python -m ci.nightly
 
 bench: setup  ## List the benches: what each compares, and its time (NAME=latency runs one, ARGS="--count 10" are its options)
 	@python -m bench $(NAME) $(ARGS)

@@ -32,9 +32,9 @@ from rich.table import Table as Grid
 
 from bench.lake import lake_of_its_own
 from bench.updates import landed
+from ci.slim import Slim
 from dev.chain.processes import free_port
 from dev.commands import Built, run_dbt
-from dev.slim import Slim
 from examples import generate
 from ingest.config.connections import FilesConnection
 from ingest.config.project import Project

@@ -18,7 +18,7 @@ from lake import Server
 from modeling import Models
 from pyspark.sql import SparkSession
 
-from dev.slim import Slim
+from ci.slim import Slim
 
 pytestmark = pytest.mark.spark
 ORDERS = {"id": "int", "customer": "int", "amount": "int"}

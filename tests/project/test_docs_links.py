@@ -169,7 +169,17 @@ def test_every_metric_is_in_the_reference() -> None:
 def variables() -> set[str]:
     """What the code, the profiles and the connectors read of the environment."""
     found: set[str] = set()
-    places = ("ingest", "dev", "profiles", "models", "dbt_project.yml", "packages.yml", "deploy/connectors", "bench")
+    places = (
+        "ingest",
+        "ci",
+        "dev",
+        "profiles",
+        "models",
+        "dbt_project.yml",
+        "packages.yml",
+        "deploy/connectors",
+        "bench",
+    )
     for path in tracked(*places):
         text = path.read_text(encoding="utf-8", errors="ignore")
         if path.suffix == ".py":

@@ -16,7 +16,7 @@ from conftest import MakeProject
 from modeling import Models
 from pyspark.sql import SparkSession
 
-from dev.nightly import WEBHOOK, nightly, notify
+from ci.nightly import WEBHOOK, nightly, notify
 
 
 @pytest.fixture

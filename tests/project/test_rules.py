@@ -1,4 +1,4 @@
-"""Each rule of `dev/rules.py` on a project that is well but for one thing."""
+"""Each rule of `ci/rules.py` on a project that is well but for one thing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dev.rules import RULES, unexpected, violations
+from ci.rules import RULES, unexpected, violations
 
 Manifest = dict[str, Any]
 STAGING, MART = "model.shop.stg_shop__orders", "model.shop.fct_orders"

@@ -20,7 +20,20 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 # What only an extra brings, or only this repository has.
-NOT_THERE = ("numpy", "pyarrow", "fastavro", "psutil", "sqlglot", "dbt", "pandas", "examples", "dev", "bench", "tests")
+NOT_THERE = (
+    "numpy",
+    "pyarrow",
+    "fastavro",
+    "psutil",
+    "sqlglot",
+    "dbt",
+    "pandas",
+    "examples",
+    "ci",
+    "dev",
+    "bench",
+    "tests",
+)
 IMPORT_ALL = """
 import importlib, pkgutil, ingest
 for module in pkgutil.walk_packages(ingest.__path__, "ingest."):

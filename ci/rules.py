@@ -5,10 +5,10 @@ finds violations by models of its own, in a warehouse; these read the manifest, 
 package's defaults. `incremental_parts`, `macro_folders` and `undocumented_macros` are this project's own, and what is
 asked of a model with a `unique_key` (`missing_primary_key_tests`).
 
-What violates a rule and is meant to stands in `dev/rules.baseline.yml`, with the reason. The file may only shrink: an
+What violates a rule and is meant to stands in `ci/rules.baseline.yml`, with the reason. The file may only shrink: an
 entry that nothing violates any more is an error as well.
 
-    python -m dev.rules [target/manifest.json]
+    python -m ci.rules [target/manifest.json]
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ tested is the increment that will run there, and not a table made from nothing. 
 are compared. The text (`target/slim.md`) lists changed models, their columns, the consumers they reach, and what
 differs. The schemas are dropped at the end, however it ends. Exit code 0 only where every node is well.
 
-    python -m dev.slim --name 42 --state .lake/state
+    python -m ci.slim --name 42 --state .lake/state
 """
 
 from __future__ import annotations
