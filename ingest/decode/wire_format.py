@@ -27,6 +27,7 @@ from ingest.errors import InputError
 from ingest.schema import masking
 from ingest.schema.change import ORIGIN, READ, metadata_columns, problem, reason_of
 from ingest.schema.evolution import Reading, Version
+from ingest.spark.shared import Shared
 
 # What is read of a record; Spark's Kafka source has these columns among others.
 RECORD_COLUMNS = T.StructType(
@@ -41,9 +42,6 @@ RECORD_COLUMNS = T.StructType(
 RECORD_FORM = dumps({"record": "value"})
 # So many records are taken for examples of a batch.
 _EXAMPLES = 20
-# The form of each table's last Avro records and the schemas of their keys, by session and table: the next are taken to
-# be of it, until one is not.
-_last_forms: dict[tuple[str, str], tuple[str, RecordKeys]] = {}
 _TOMBSTONE, _JSON, _BARE, _ID, _BAD = "tombstone", "json", "bare", "id:", "!"
 
 
@@ -130,12 +128,15 @@ def _parts(
     by_examples: bool = False,
     events: int = 0,
 ) -> list[Part]:
-    kind, place = _kind(table, registry), (values.sparkSession.sparkContext.applicationId, table.relation)
-    known = _last_forms.pop(place, None)
+    kind = _kind(table, registry)
+    # The form of a table's last Avro records and the schemas of their keys: the next are taken to be of it, until one
+    # is not.
+    last_forms = Shared.of(values.sparkSession).remembered("form of the last records")
+    known: tuple[str, RecordKeys] | None = last_forms.pop(table.relation, None)
     if by_examples and not table.is_masked and (alike := _parts_alike(values, table, registry, kind, known, events)):
         parts, form, keys = alike
         if form != _JSON:
-            _last_forms[place] = (form, keys)
+            last_forms[table.relation] = (form, keys)
         return parts
     found = values.agg(F.collect_set(kind).alias("kinds"), *_seen_of_keys(registry)).first()
     assert found is not None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from pyspark.sql import SparkSession
 
@@ -21,6 +21,7 @@ class Shared:
     def __init__(self) -> None:
         self._locks: dict[str, threading.RLock] = {}
         self._built: dict[str, tuple[object, object]] = {}
+        self._remembered: dict[str, dict[str, Any]] = {}
 
     @classmethod
     def of(cls, spark: SparkSession) -> Shared:
@@ -30,6 +31,10 @@ class Shared:
     def lock(self, name: str) -> threading.RLock:
         """The lock of that name: one thread holds it at a time, as often as it likes."""
         return self._locks.setdefault(name, threading.RLock())
+
+    def remembered(self, what: str) -> dict[str, Any]:
+        """What one module remembers from batch to batch, by table."""
+        return self._remembered.setdefault(what, {})
 
     def built(self, place: str, made_of: object, build: Callable[[], _Value]) -> _Value:
         """What `build` gives; built anew only where `made_of` is not equal to what it was in that place before.
