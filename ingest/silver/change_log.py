@@ -66,16 +66,6 @@ def put(
     set_aside:
         Changes that the batch quarantines though they were good by themselves: they come with their replay.
 
-    Columns of the history: silver's, where `__position` ends with its first or last delivery, and
-    `__unavailable` array of text:
-        The columns whose value the event does not hold; null where it holds all.
-    `__change` text (key):
-        Epoch and log position, what it is (`c`, `d`, `r`, `t`), and the record key.
-    `__rank` text:
-        Of two deliveries of one change the one with the greater rank is kept.
-    `__month` text (partition):
-        Of `__source_ts_ms`, in UTC: a commit meets the files of the months that it has changes of.
-
     Raises
     ------
     WriteError
@@ -178,6 +168,18 @@ def _raised(changes: DataFrame, winners: DataFrame, table: Table) -> DataFrame:
 
 
 def _as_kept(changes: DataFrame, table: Table) -> DataFrame:
+    """The changes as rows of the history.
+
+    Columns of the history: silver's, where `__position` ends with its first or last delivery, and
+    `__unavailable` array of text:
+        The columns whose value the event does not hold; null where it holds all.
+    `__change` text (key):
+        Epoch and log position, what it is (`c`, `d`, `r`, `t`), and the record key.
+    `__rank` text:
+        Of two deliveries of one change the one with the greater rank is kept.
+    `__month` text (partition):
+        Of `__source_ts_ms`, in UTC: a commit meets the files of the months that it has changes of.
+    """
     names = F.transform(
         F.split("_lake_unavailable", UNAVAILABLE_SEPARATOR), lambda name: F.regexp_replace(name, f"^\\{OPTIONAL}", "")
     )
