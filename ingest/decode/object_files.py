@@ -79,8 +79,7 @@ def read_files(
         parts.append(typed_part(records.select(event, *_origin()), semantic_types(schema)))
     if of_records:
         records = spark.read.schema(RECORD_COLUMNS).parquet(*_literal(of_records))
-        declared = table.connection.registry
-        registry = Registry.of(declared) if declared else None
+        registry = Registry.of(spark, table)
         with_file = records.select("*", F.col("_metadata.file_path").alias("_lake_file"))
         parts.extend(record_parts(with_file, table, registry, thorough=thorough, by_examples=by_examples))
     return tuple(parts), tuple(held_back)

@@ -28,7 +28,7 @@ def raw_parts(
     """
     if isinstance(raw, RawFiles):
         return read_files(spark, table, raw.files, thorough=thorough, by_examples=by_examples)
-    registry = Registry.of(table.connection.registry) if table.connection.registry else None
+    registry = Registry.of(spark, table)
     records = raw.rows.withColumn("_lake_file", F.col("topic"))
     parts = record_parts(records, table, registry, thorough=thorough, by_examples=by_examples, events=raw.number)
     return tuple(parts), ()

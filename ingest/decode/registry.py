@@ -8,7 +8,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import quote, urlsplit
@@ -18,8 +17,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from ingest.config.connections import RegistryConnection
+from ingest.config.tables import Table
 from ingest.errors import InputError, UnavailableError
 from ingest.spark.jvm import first_line, java_class
+from ingest.spark.shared import Shared
 
 # Seconds before each further attempt: a registry that is started anew, or is busy, answers within a few seconds.
 _PAUSES = (0.2, 0.6, 1.8)
@@ -58,11 +59,14 @@ class Registry:
         self._fetching = threading.Lock()
         self.id_bytes = connection.id_bytes
 
-    @staticmethod
-    @cache
-    def of(connection: RegistryConnection) -> Registry:
-        """The registry of a connection; the same one for all tables, so that they share what was fetched."""
-        return Registry(connection)
+    @classmethod
+    def of(cls, spark: SparkSession, table: Table) -> Registry | None:
+        """The registry of a table's connection, if it has one: all tables of the session share what was fetched."""
+        connection = table.connection.registry
+        if connection is None:
+            return None
+        registry: Registry = Shared.of(spark).remembered("registries").setdefault(connection, cls(connection))
+        return registry
 
     def schemas(self, ids: Sequence[str]) -> dict[str, WrittenSchema]:
         """The schemas of those ids, without the ids that the registry does not know.

@@ -62,7 +62,7 @@ def decoded_again(silver: SilverTable, state: State | None, events: DataFrame) -
         F.col("record_key").alias("_lake_key"),
     )
     known, _ = schema_planned(silver, state)
-    registry = Registry.of(table.connection.registry) if table.connection.registry else None
+    registry = Registry.of(silver.spark, table)
     parts = parts_again(origin, known.table, registry)
     planned, readings = schema_planned(silver, state, parts)
     return planned, decoded(planned.table, parts, readings)

@@ -21,7 +21,7 @@ class Shared:
     def __init__(self) -> None:
         self._locks: dict[str, threading.RLock] = {}
         self._built: dict[str, tuple[object, object]] = {}
-        self._remembered: dict[str, dict[str, Any]] = {}
+        self._remembered: dict[str, dict[Any, Any]] = {}
 
     @classmethod
     def of(cls, spark: SparkSession) -> Shared:
@@ -32,8 +32,8 @@ class Shared:
         """The lock of that name: one thread holds it at a time, as often as it likes."""
         return self._locks.setdefault(name, threading.RLock())
 
-    def remembered(self, what: str) -> dict[str, Any]:
-        """What one module remembers from batch to batch, by table."""
+    def remembered(self, what: str) -> dict[Any, Any]:
+        """What one module remembers from batch to batch, by table or connection."""
         return self._remembered.setdefault(what, {})
 
     def built(self, place: str, made_of: object, build: Callable[[], _Value]) -> _Value:
