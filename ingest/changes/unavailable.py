@@ -199,7 +199,7 @@ def _newest_values(candidates: DataFrame, table: Table) -> DataFrame:
     return grouped.select(
         *(values[name].alias(name) for name in silver_columns(table)),
         F.when(F.concat_ws("", *missing) != "", problem).alias("_lake_problem"),
-        F.col("_lake_last._is_held").alias("_lake_is_held"),
+        F.col("_lake_last._lake_is_held").alias("_lake_is_held"),
         (~F.col("_lake_last.__carried").eqNullSafe(now_carried)).alias("_lake_changed"),
     )
 

@@ -303,7 +303,7 @@ def write_error(error: Exception, *, where: str) -> LakeError:
         return WriteError("the disk is full", where=where, action="free space and run again; nothing was landed")
     told = root_cause(error)
     action = next((action for kind, action in _TO_DO.items() if re.search(kind, told)), _LOOK_IT_UP)
-    return WriteError(told, where=where, action=f"{action}. Nothing of this batch was landed: run again then")
+    return WriteError(told, where=where, action=f"{action}; nothing of this batch was landed, run again then")
 
 
 def compaction_error(error: Exception, options: TableOptions) -> WriteError:

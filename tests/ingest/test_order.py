@@ -29,6 +29,11 @@ pytestmark = pytest.mark.spark
 CONNECTORS: tuple[ConnectorName, ...] = ("postgresql", "mariadb", "mysql", "sqlserver")
 TABLE_TYPES = (pytest.param("cow", marks=pytest.mark.slow), "mor")
 CASES = 250
+# What a decoded change has beside its columns.
+PLACE = (
+    "_lake_partition int, _lake_start_offset bigint, _lake_order bigint, _lake_file string, "
+    "_lake_problem string, _lake_ignored boolean"
+)
 
 
 @dataclass(frozen=True)
@@ -117,12 +122,11 @@ def test_the_highest_position_of_each_key_wins_in_hundreds_of_random_cases(
     )
     changes = spark.createDataFrame(
         rows,
-        f"case_id int, item_id int, value int, __op string, {metadata}, __deleted string, "
-        "_partition int, _start_offset bigint, _order bigint, _file string, _problem string, _ignored boolean",
+        f"case_id int, item_id int, value int, __op string, {metadata}, __deleted string, {PLACE}",
     )
     of_key = ranked(with_position(changes, a_table(connector)), a_table(connector)).groupBy("case_id", "item_id")
-    last, repeats = F.max_by(F.struct("value", "__op"), -F.col("_rank")), F.count_if("_repeated")
-    summed = of_key.agg(last.alias("last"), F.count_if(F.expr("_rank = 1")), F.count("*"), repeats)
+    last, repeats = F.max_by(F.struct("value", "__op"), -F.col("_lake_rank")), F.count_if("_lake_repeated")
+    summed = of_key.agg(last.alias("last"), F.count_if(F.expr("_lake_rank = 1")), F.count("*"), repeats)
     found = {(case, item): (*newest, *counts) for case, item, newest, *counts in summed.collect()}
 
     expected: dict[tuple[int, int], tuple[int, str, int, int, int]] = {}
@@ -146,7 +150,6 @@ def test_a_shared_log_position_is_decided_by_partition_then_offset_then_order(sp
     """Rows of a snapshot share one position: what was written last into the topic wins."""
     columns = "case_id int, item_id int, value int, __op string, __lsn bigint, __source_sequence string, "
     columns += "__deleted string"
-    origin = "_partition int, _start_offset bigint, _order bigint, _file string, _problem string, _ignored boolean"
     places = {
         1: [(0, 5, 900), (0, 11, 2)],  # the later file wins, whatever Spark's order
         2: [(0, 7, 3), (0, 7, 16)],  # within a file its order
@@ -159,8 +162,10 @@ def test_a_shared_log_position_is_decided_by_partition_then_offset_then_order(sp
         for case, pair in places.items()
         for winner, place in enumerate(pair)
     ]
-    changes = spark.createDataFrame(rows, f"{columns}, {origin}")
-    last = ranked(with_position(changes, a_table("postgresql")), a_table("postgresql")).where("_rank = 1").collect()
+    changes = spark.createDataFrame(rows, f"{columns}, {PLACE}")
+    last = (
+        ranked(with_position(changes, a_table("postgresql")), a_table("postgresql")).where("_lake_rank = 1").collect()
+    )
     assert {row["case_id"]: row["value"] for row in last} == dict.fromkeys(places, 1)
 
 
@@ -172,10 +177,10 @@ def test_rows_of_an_incremental_snapshot_lose_against_any_change(spark: SparkSes
     changes = spark.createDataFrame(
         rows,
         "case_id int, item_id int, value int, __op string, __lsn bigint, __source_sequence string, __deleted string, "
-        "_partition int, _start_offset bigint, _order bigint, _file string, _problem string, _ignored boolean",
+        + PLACE,
     )
-    placed = ranked(with_position(changes, a_table("postgresql")), a_table("postgresql")).orderBy("_rank")
-    found = [(row["value"], row["_rank"], row["_repeated"], row["_mixed"]) for row in placed.collect()]
+    placed = ranked(with_position(changes, a_table("postgresql")), a_table("postgresql")).orderBy("_lake_rank")
+    found = [(row["value"], row["_lake_rank"], row["_lake_repeated"], row["_lake_mixed"]) for row in placed.collect()]
     assert found == [(10, 1, False, False), (11, 2, False, True)]
 
 

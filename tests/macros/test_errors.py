@@ -183,4 +183,4 @@ def test_a_terminal_has_no_trace_without_debug(spark: SparkSession, make_project
 
 def test_what_is_packed_has_the_plugin() -> None:
     settings = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")
-    assert re.search(r'^packages = \[.*"dbt_lakehouse"', settings, re.MULTILINE)
+    assert re.search(r'^include = \[.*"dbt_lakehouse"', settings, re.MULTILINE)
