@@ -16,6 +16,7 @@ from ingest.errors import LakeError
 from ingest.landing.table import Landed
 from ingest.silver.ledger import Ledger
 from ingest.spark.jvm import root_cause
+from ingest.spark.shared import Shared
 
 log = logging.getLogger(__name__)
 
@@ -26,24 +27,37 @@ def failures(schema: str) -> Ledger:
 
 
 def remember_failures(spark: SparkSession, results: Sequence[Landed]) -> None:
-    """Keeps which tables have failed, for `lake status`. Written only where one has, or is well again."""
+    """Keeps which tables have failed, for `lake status`. Written only where one has, or is well again.
+
+    A table is landed by one process at a time: what the ledger says of it is read once a session.
+    """
     schema = results[0].table.schema
     failed = {landed.table.name: landed.error.message for landed in results if landed.error}
+    names = [landed.table.name for landed in results]
+    remembered = Shared.of(spark).remembered(f"failures in {schema}")
     try:
-        if not spark.catalog.databaseExists(schema):
-            return
-        known = failures(schema).read(spark)
-        well = [landed.table.name for landed in results if not landed.error]
-        if known is not None and not (mended := known.where(F.col("source_table").isin(well))).isEmpty():
-            failures(schema).write(spark, mended, "delete")
+        if not remembered.keys() >= set(names):
+            if not spark.catalog.databaseExists(schema):
+                return
+            remembered |= dict.fromkeys(names, False) | dict.fromkeys(_names(spark, schema), True)
+        if mended := [name for name in names if remembered[name] and name not in failed]:
+            known = failures(schema).read(spark)
+            assert known is not None, "it names them"
+            failures(schema).write(spark, known.where(F.col("source_table").isin(mended)), "delete")
         if failed:
             at = datetime.now(UTC)
             rows = [(name, at, message) for name, message in failed.items()]
             news = spark.createDataFrame(rows, "source_table string, failed_at timestamp, message string")
             failures(schema).write(spark, news, "upsert")
+        remembered |= {name: name in failed for name in names}
     except (LakeError, PySparkException, Py4JJavaError) as error:
         # The run's own result tells what failed; where nothing can be written, this cannot be either.
         log.warning("what failed cannot be kept for `lake status`: %s", root_cause(error))
+
+
+def _names(spark: SparkSession, schema: str) -> list[str]:
+    known = failures(schema).read(spark)
+    return [] if known is None else [row["source_table"] for row in known.select("source_table").collect()]
 
 
 def unexpected_error(table: Table, error: Exception) -> LakeError:
