@@ -1,4 +1,4 @@
-{#- All sales of TICKIT are of 2008: a run that is to see them again says so, as `make demo` does (docs/model/snapshots.md) -#}
+{#- All sales of TICKIT are of 2008: a run that is to see them again says so, as `make demo` does (docs/model) -#}
 {{
     config(
         materialized='incremental',
