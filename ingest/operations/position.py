@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 
 from ingest.config.tables import Table
 from ingest.landing.backlog import Pending, position_at
-from ingest.operations.landed import landed_before
 from ingest.silver.state import Counts
+from ingest.silver.table import SilverTable
 
 
 def set_position(spark: SparkSession, table: Table, *, to_latest: bool) -> Pending:
@@ -24,7 +24,8 @@ def set_position(spark: SparkSession, table: Table, *, to_latest: bool) -> Pendi
     WriteError
         There is no such table, or the lake cannot be written.
     """
-    silver, state = landed_before(spark, table)
+    silver = SilverTable.of(spark, table)
+    state = silver.required_state()
     position, pending = position_at(spark, table, to_latest=to_latest)
     nothing = silver.read().limit(0)
     silver.write(nothing.select(*silver.columns()), replace(state, counts=Counts(), position=position), first=False)

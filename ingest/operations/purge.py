@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 from ingest.config.tables import Table
 from ingest.errors import DeclarationError
-from ingest.operations.landed import landed_before
 from ingest.silver.state import Counts
+from ingest.silver.table import SilverTable
 
 
 def purge(spark: SparkSession, table: Table, now: datetime | None = None) -> int:
@@ -35,7 +35,8 @@ def purge(spark: SparkSession, table: Table, now: datetime | None = None) -> int
             where=f"{table.where}: config.meta.ingest.deletes",
             expected="deletes: hard with delete_retention_days",
         )
-    silver, state = landed_before(spark, table)
+    silver = SilverTable.of(spark, table)
+    state = silver.required_state()
     until = (now or datetime.now(UTC)) - timedelta(days=days)
     # Hudi writes instants as yyyyMMddHHmmssSSS in the JVM's time zone, which the profile sets to UTC.
     instant = until.astimezone(UTC).strftime("%Y%m%d%H%M%S%f")[:17]

@@ -118,6 +118,23 @@ class SilverTable:
             action="move the table away to land it anew, or declare another location",
         )
 
+    def required_state(self) -> State:
+        """The state of a table that was landed before.
+
+        Raises
+        ------
+        WriteError
+            There is no such table yet, or its position is not known.
+        """
+        state = self.state()
+        if state is None:
+            raise WriteError(
+                "there is no such table yet",
+                where=self.table.relation,
+                action=f"run `lake ingest {self.table.source}` first",
+            )
+        return state
+
     def commits_after(self, instant: str) -> int:
         """How many commits the table has made after that one."""
         return self.hudi.timeline.commits_after(instant)
