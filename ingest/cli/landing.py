@@ -32,6 +32,7 @@ from ingest.cli.options import (
     Tables,
     Target,
     Workers,
+    chosen_tables,
     names_of,
 )
 from ingest.config.project import Project
@@ -133,8 +134,7 @@ def prepare(
 ) -> None:
     """Make the empty tables of a source that is not landed yet, so that dbt can build what reads them."""
     with told_plainly(debug):
-        project = Project.load(project_dir, profiles_dir, target)
-        chosen = load_source(project, source).choose(names_of(tables))
+        project, chosen = chosen_tables(project_dir, profiles_dir, target, source, tables)
         spark = open_session(project)
         rows = [{"table": table.name, "made": prepare_table(spark, table)} for table in chosen]
     show_rows(rows, ("table", "made"), as_json)

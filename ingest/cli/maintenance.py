@@ -11,7 +11,16 @@ from typing import Annotated, Optional
 import typer
 
 from ingest.cli.console import out, show_rows, tell_error, told_plainly
-from ingest.cli.options import AsJson, Debug, ProfilesDir, ProjectDir, SourceName, Tables, Target, names_of
+from ingest.cli.options import (
+    AsJson,
+    Debug,
+    ProfilesDir,
+    ProjectDir,
+    SourceName,
+    Tables,
+    Target,
+    chosen_tables,
+)
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source
 from ingest.errors import InputError
@@ -39,8 +48,7 @@ def purge_tombstones(
 ) -> None:
     """Remove the tombstones that are older than the declared retention (deletes: hard), for good."""
     with told_plainly(debug):
-        project = Project.load(project_dir, profiles_dir, target)
-        chosen = load_source(project, source).choose(names_of(tables))
+        project, chosen = chosen_tables(project_dir, profiles_dir, target, source, tables)
         if not tables:
             chosen = tuple(table for table in chosen if table.options.deletes == "hard")
         spark = open_session(project)
@@ -59,8 +67,7 @@ def position_to(
 ) -> None:
     """Decide where a table goes on. Events that are landed again are known by their positions and do no harm."""
     with told_plainly(debug):
-        project = Project.load(project_dir, profiles_dir, target)
-        chosen = load_source(project, source).choose(names_of(tables))
+        project, chosen = chosen_tables(project_dir, profiles_dir, target, source, tables)
         spark = open_session(project)
         for table in chosen:
             pending = set_position(spark, table, to_latest=to is PositionTo.latest)

@@ -7,6 +7,10 @@ from typing import Annotated, Optional
 
 import typer
 
+from ingest.config.project import Project
+from ingest.config.sources_file import load_source
+from ingest.config.tables import Table
+
 SourceName = Annotated[str, typer.Argument(metavar="SOURCE", help="A dbt source with config.meta.ingest.")]
 ProjectDir = Annotated[Optional[Path], typer.Option("--project-dir", help="The dbt project; by default this folder.")]
 ProfilesDir = Annotated[
@@ -24,6 +28,20 @@ MetricsPort = Annotated[
     ),
 ]
 Tables = Annotated[Optional[str], typer.Option("--tables", help="Only these tables, separated by commas.")]
+
+
+def chosen_tables(
+    project_dir: Path | None, profiles_dir: Path | None, target: str | None, source: str, tables: str | None
+) -> tuple[Project, tuple[Table, ...]]:
+    """The project that the options lead to, and the tables of a source that they name; all where they name none.
+
+    Raises
+    ------
+    DeclarationError
+        There is no such project, source or table, or a declaration is wrong.
+    """
+    project = Project.load(project_dir, profiles_dir, target)
+    return project, load_source(project, source).choose(names_of(tables))
 
 
 def names_of(text: str | None) -> list[str]:

@@ -12,7 +12,16 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from ingest.cli.console import out, tell_error, told_plainly
-from ingest.cli.options import AsJson, Debug, ProfilesDir, ProjectDir, SourceName, Tables, Target, names_of
+from ingest.cli.options import (
+    AsJson,
+    Debug,
+    ProfilesDir,
+    ProjectDir,
+    SourceName,
+    Tables,
+    Target,
+    chosen_tables,
+)
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source
 from ingest.operations.plan import PendingPlan, pending_plan
@@ -54,8 +63,7 @@ def show_plan(
 ) -> None:
     """Show what a run would make of changed schemas. Writes nothing; exit code 1 where a table would fail."""
     with told_plainly(debug):
-        project = Project.load(project_dir, profiles_dir, target)
-        chosen = load_source(project, source).choose(names_of(tables))
+        project, chosen = chosen_tables(project_dir, profiles_dir, target, source, tables)
         spark = open_session(project)
         documents = [_planned_json(pending_plan(spark, table)) for table in chosen]
     if as_json:

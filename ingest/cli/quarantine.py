@@ -8,7 +8,17 @@ import typer
 
 from ingest.cli.console import err, show_rows, told_plainly
 from ingest.cli.landing import landed_json
-from ingest.cli.options import AsJson, Debug, ProfilesDir, ProjectDir, SourceName, Tables, Target, names_of
+from ingest.cli.options import (
+    AsJson,
+    Debug,
+    ProfilesDir,
+    ProjectDir,
+    SourceName,
+    Tables,
+    Target,
+    chosen_tables,
+    names_of,
+)
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source
 from ingest.operations.quarantine import LISTED, SHOWN, quarantined, quarantined_by_reason
@@ -67,8 +77,7 @@ def quarantine_replay(
 ) -> None:
     """Apply quarantined events again, once what was wrong is mended. Those that still cannot be applied stay."""
     with told_plainly(debug):
-        project = Project.load(project_dir, profiles_dir, target)
-        chosen = load_source(project, source).choose(names_of(tables))
+        project, chosen = chosen_tables(project_dir, profiles_dir, target, source, tables)
         spark = open_session(project)
         results = []
         for table in chosen:

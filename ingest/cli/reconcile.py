@@ -13,9 +13,16 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from ingest.cli.console import out, tell_error, told_plainly
-from ingest.cli.options import AsJson, Debug, ProfilesDir, ProjectDir, SourceName, Tables, Target, names_of
-from ingest.config.project import Project
-from ingest.config.sources_file import load_source
+from ingest.cli.options import (
+    AsJson,
+    Debug,
+    ProfilesDir,
+    ProjectDir,
+    SourceName,
+    Tables,
+    Target,
+    chosen_tables,
+)
 from ingest.operations.reconcile import KINDS, Reconciled
 from ingest.operations.reconcile import reconcile as reconcile_table
 from ingest.spark.session import open_session
@@ -38,8 +45,7 @@ def reconcile(
 ) -> None:
     """Compare silver with its source. Exit code 0 only when something was compared and nothing differs."""
     with told_plainly(debug):
-        project = Project.load(project_dir, profiles_dir, target)
-        chosen = load_source(project, source).choose(names_of(tables))
+        project, chosen = chosen_tables(project_dir, profiles_dir, target, source, tables)
         folder = against.resolve() if against else None
         spark = open_session(project)
         results = [reconcile_table(spark, table, against=folder, null_text=null_text, limit=limit) for table in chosen]

@@ -67,6 +67,12 @@ class RegistryConnection(BaseModel):
             raise ValueError("username and password have keys of their own")
         return url
 
+    @property
+    def auth(self) -> tuple[str, str] | None:
+        """User and password for HTTP, the password readable: not to be shown. None where anybody may ask."""
+        password = self.password.get_secret_value() if self.password else ""
+        return (self.username, password) if self.username else None
+
     @model_validator(mode="after")
     def _of_the_ids(self) -> RegistryConnection:
         # Asked there for a place of Confluent's API, Apicurio 2 answers as Confluent's does of an unknown id.
@@ -112,6 +118,10 @@ class FilesConnection(EventConnection):
     type: Literal["files"]
     path: str
     batch_bytes: ByteSize = Field(default=_BATCH_BYTES, ge=1)
+
+    def folder_of(self, topic: str) -> str:
+        """Where the files of a topic are."""
+        return f"{self.path.rstrip('/')}/{topic}"
 
 
 class KafkaConnection(EventConnection):

@@ -53,8 +53,7 @@ class Registry:
     def __init__(self, connection: RegistryConnection) -> None:
         self._url = connection.url.rstrip("/")
         self._api: type[_Api] = _Apicurio if connection.id_option == "globalId" else _Confluent
-        password = connection.password.get_secret_value() if connection.password else ""
-        self._auth = (connection.username, password) if connection.username else None
+        self._auth = connection.auth
         self._known: dict[str, WrittenSchema] = {}
         self._fetching = threading.Lock()
         self.id_bytes = connection.id_bytes

@@ -43,7 +43,7 @@ class MisreadError(Exception):
 
 
 class _Keep(Protocol):
-    """Materializes a frame's rows for as long as the batch is worked on (see `_lake_kept`)."""
+    """Materializes a frame's rows for as long as the batch is worked on (see `_kept`)."""
 
     def __call__(self, frame: DataFrame, *, at_once: bool = False) -> DataFrame: ...
 

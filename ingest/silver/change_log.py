@@ -80,7 +80,7 @@ def put(
         waiting = reduce(DataFrame.unionByName, (frame.select(_change(table).alias("__change")) for frame in set_aside))
         rows = rows.join(F.broadcast(waiting.distinct()), "__change", "left_anti")
     if filled is not None:
-        whole = _as_kept(filled.withColumn("_lake_unavailable", F.lit(None).cast("string")), table)
+        whole = _as_kept(_holding_all(filled), table)
         rows = rows.join(F.broadcast(whole.select("__change")), "__change", "left_anti").unionByName(whole)
     history = changes_of(silver)
     if state is None:
@@ -100,11 +100,7 @@ def make_empty(silver: SilverTable, buckets: int | None) -> None:
     """
     history = changes_of(silver)
     history.remove_empty()
-    _write(
-        history,
-        _as_kept(silver.no_rows().withColumn("_lake_unavailable", F.lit(None).cast("string")), silver.table),
-        buckets,
-    )
+    _write(history, _as_kept(_holding_all(silver.no_rows()), silver.table), buckets)
 
 
 def conform(silver: SilverTable, state: State) -> None:
@@ -115,7 +111,7 @@ def conform(silver: SilverTable, state: State) -> None:
     WriteError
         Hudi could not write.
     """
-    nothing = silver.read().limit(0).withColumn("_lake_unavailable", F.lit(None).cast("string"))
+    nothing = _holding_all(silver.read().limit(0))
     history = changes_of(silver)
     if history.is_committed():
         _write(history, _as_kept(nothing, silver.table), state.buckets)
@@ -137,7 +133,12 @@ def _good(changes: DataFrame, state: State | None, table: Table) -> DataFrame:
 def _held(silver: SilverTable) -> DataFrame:
     """Silver's rows as changes. A row that a truncate emptied is a delete of that row here."""
     op = F.when(F.col("__op") == "t", "d").otherwise(F.col("__op"))
-    return silver.read().withColumns({"__op": op, "_lake_unavailable": F.lit(None).cast("string")})
+    return _holding_all(silver.read().withColumn("__op", op))
+
+
+def _holding_all(rows: DataFrame) -> DataFrame:
+    """Rows in silver's columns as changes that hold every value."""
+    return rows.withColumn("_lake_unavailable", F.lit(None).cast("string"))
 
 
 def _raised(changes: DataFrame, winners: DataFrame, table: Table) -> DataFrame:

@@ -160,13 +160,17 @@ class SilverTable:
         """The table's rows, tombstones included, with Hudi's columns and those of its next commit."""
         return self._conformed(self.stored())
 
+    @property
+    def _types(self) -> dict[str, T.DataType]:
+        """The types of the source's columns and of Debezium's metadata, by name."""
+        types = {column.name: column.data_type for column in self.table.columns}
+        return types | {column.name: column.data_type for column in metadata_columns(self.table)}
+
     def _conformed(self, stored: DataFrame) -> DataFrame:
         types = {column.name: column.dataType for column in stored.schema}
-        wanted = {column.name: column.data_type for column in self.table.columns}
-        wanted |= {column.name: column.data_type for column in metadata_columns(self.table)}
         changed = {
             name: (F.col(f"`{name}`") if name in types else F.lit(None)).cast(data_type)
-            for name, data_type in wanted.items()
+            for name, data_type in self._types.items()
             if types.get(name) != data_type
         }
         return stored.withColumns(changed) if changed else stored
@@ -181,9 +185,7 @@ class SilverTable:
 
     def no_rows(self) -> DataFrame:
         """None, in the columns that the first landing gives the table."""
-        types = {column.name: column.data_type for column in self.table.columns}
-        types |= {column.name: column.data_type for column in metadata_columns(self.table)}
-        columns = [T.StructField(name, types.get(name, T.StringType())) for name in silver_columns(self.table)]
+        columns = [T.StructField(name, self._types.get(name, T.StringType())) for name in silver_columns(self.table)]
         return self.spark.createDataFrame([], T.StructType(columns))
 
     def stored(self) -> DataFrame:

@@ -78,7 +78,7 @@ class TopicFolder:
     def of(cls, table: Table) -> TopicFolder:
         """The folder of a table's topic, below its connection's path."""
         assert isinstance(table.connection, FilesConnection)
-        return cls(f"{table.connection.path.rstrip('/')}/{table.options.topic}")
+        return cls(table.connection.folder_of(table.options.topic))
 
     def listing(self, spark: SparkSession) -> tuple[str, list[EventFile]]:
         """The folder's qualified path and every file below it, through Hadoop's file systems (local, HDFS, S3).
@@ -99,16 +99,21 @@ class TopicFolder:
                 .selectExpr("path", "length", "unix_millis(modificationTime) as modified_ms")
             )
         except AnalysisException as error:
-            raise InputError(
-                "there is no such folder",
-                where=self.path,
-                expected="a folder named as the topic, with .avro, .json, .jsonl or .parquet files below it",
-                action="check `topic` in the declaration and `path` of the connection, and that the sink has written",
-            ) from error
+            raise no_such_folder(self.path) from error
         path = java_class(spark, "org.apache.hadoop.fs.Path")(self.path)
         system = path.getFileSystem(spark._jsc.hadoopConfiguration())
         root = str(system.makeQualified(path).toString())
         return root, [EventFile(row.path, row.length, row.modified_ms) for row in listing.collect()]
+
+
+def no_such_folder(path: str) -> InputError:
+    """What is wrong where a topic has no folder."""
+    return InputError(
+        "there is no such folder",
+        where=path,
+        expected="a folder named as the topic, with .avro, .json, .jsonl or .parquet files below it",
+        action="check `topic` in the declaration and `path` of the connection, and that the sink has written",
+    )
 
 
 @dataclass(frozen=True)

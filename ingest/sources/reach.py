@@ -22,6 +22,7 @@ from ingest.config.connections import FilesConnection, JdbcConnection, KafkaConn
 from ingest.config.project import Project
 from ingest.config.tables import Table
 from ingest.errors import InputError, LakeError, UnavailableError
+from ingest.sources.files import no_such_folder
 from ingest.sources.raw import ENCODINGS
 
 # In seconds: for one server to answer, for all servers of a connection, and for everything.
@@ -106,7 +107,7 @@ def _topic(project: Project, table: Table, topic: str) -> str:
     if not isinstance(connection, FilesConnection):
         pattern = table.options.topic_pattern
         return topic if pattern is None else f"topics like {pattern}"
-    path = f"{connection.path.rstrip('/')}/{topic}"
+    path = connection.folder_of(topic)
     folder = _local(project, path)
     if folder is None:
         return f"{path}, which only `lake plan` looks at"
@@ -114,12 +115,7 @@ def _topic(project: Project, table: Table, topic: str) -> str:
     number = 0
     try:
         if not folder.is_dir():
-            raise InputError(
-                "there is no such folder",
-                where=str(folder),
-                expected="a folder named as the topic, with .avro, .json, .jsonl or .parquet files below it",
-                action="check `topic` in the declaration and `path` of the connection, and that the sink has written",
-            )
+            raise no_such_folder(str(folder))
         for number, _ in enumerate(_event_files(folder), start=1):
             if time.monotonic() > until:
                 return f"{topic}, more than {number:,} files of events"
@@ -223,10 +219,8 @@ def _shown(server: _Server) -> str:
 
 
 def _registry(connection: RegistryConnection) -> str:
-    password = connection.password.get_secret_value() if connection.password else ""
-    auth = (connection.username, password) if connection.username else None
     try:
-        response = httpx.get(connection.url, auth=auth, timeout=_ONE_S)
+        response = httpx.get(connection.url, auth=connection.auth, timeout=_ONE_S)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise UnavailableError(
             f"the schema registry cannot be reached: {error}",

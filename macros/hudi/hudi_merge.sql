@@ -41,10 +41,7 @@
         {%- endif -%}
     {%- endfor -%}
     {%- if not run.is_done -%}
-        {{ exceptions.raise_compiler_error(
-            model.unique_id ~ ': got another commit to ' ~ target ~ ' in each of three tries, expected one writer at a time; '
-            ~ 'run it again when the other runs have ended'
-        ) }}
+        {%- do hudi_refuse_writers(target) -%}
     {%- endif -%}
 {%- endmacro %}
 

@@ -51,10 +51,7 @@
         {%- do hudi_drop(staged) -%}
     {%- endfor -%}
     {%- if not run.is_done -%}
-        {{ exceptions.raise_compiler_error(
-            model.unique_id ~ ': got another commit to ' ~ target ~ ' in each of three tries, expected one writer at a time; '
-            ~ 'run it again when the other runs have ended'
-        ) }}
+        {%- do hudi_refuse_writers(target) -%}
     {%- endif -%}
     {#- dbt runs what is returned -#}
     {%- do return('drop table if exists ' ~ staged ~ ' purge') -%}
