@@ -34,7 +34,7 @@ EVENTS_A_BATCH = 12
 LANDS_ON_DEMAND = """
 import sys
 from pathlib import Path
-from ingest.config.tables import load_source
+from ingest.config.sources_file import load_source
 from ingest.config.project import Project
 from ingest.landing.run import land
 from ingest.spark.session import open_session

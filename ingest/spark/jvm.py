@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import re
+import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -19,6 +21,8 @@ from ingest.config.rendering import is_secret
 log = logging.getLogger(__name__)
 # The classes by whose short names PySpark calls Java.
 _PYSPARK_CALLS = ("functions", "PythonUtils", "PythonSQLUtils", "SparkSession", "Column")
+# How long a process waits for the end of its Java process.
+_END_WITHIN_S = 60
 
 
 def java_class(spark: SparkSession, name: str) -> Any:
@@ -78,6 +82,20 @@ def start_java(settings: Mapping[str, str]) -> None:
     }
     with _output_told_as_error():
         SparkContext._ensure_initialized(conf=SparkConf().setAll(list(shown.items())))
+    atexit.register(_end_java, SparkContext._gateway.proc)  # type: ignore[attr-defined]
+
+
+def _end_java(process: subprocess.Popen[bytes]) -> None:
+    """Ends Spark's Java process with this one, which waits for it: the next command finds the embedded catalog free.
+
+    It ends by itself when its standard input does (Spark's PythonGatewayServer), some time after its parent.
+    """
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        process.wait(_END_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        log.warning("Spark's Java process %d still runs after %d s", process.pid, _END_WITHIN_S)
 
 
 @contextmanager

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import atexit
 import fcntl
+import logging
 import os
 import re
 import shutil
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -36,6 +38,9 @@ REBASE_MODES = {
 # An array may hold nulls: Parquet's writer of Avro records refuses them by default, for the sake of old readers (its
 # AvroWriteSupport, WRITE_OLD_LIST_STRUCTURE). Hudi upserts by it.
 NULLS_IN_ARRAYS = {"spark.hadoop.parquet.avro.write-old-list-structure": "false"}
+# How long a command waits for another one to leave the embedded catalog.
+_CATALOG_WITHIN_S = 15
+log = logging.getLogger(__name__)
 
 
 def open_session(project: Project, more_settings: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
@@ -123,20 +128,33 @@ def _require_hudi() -> None:
 def _require_free_catalog(project: Project, settings: Mapping[str, str]) -> None:
     """Looks whether another process has the embedded catalog open, before Java is started to find it out.
 
-    Derby holds a lock of the operating system on the file `dbex.lck` of an open database.
+    Derby holds a lock of the operating system on the file `dbex.lck` of an open database. The Java process of a
+    command that was killed holds it for some seconds more, until it has seen that its parent is gone.
     """
     url = settings.get("spark.hadoop.javax.jdo.option.ConnectionURL", "")
     found = re.fullmatch(r"jdbc:derby:[^;]*;.*?databaseName=([^;]+).*", url)
     if not found:
         return
     file = Path(found[1]) / "dbex.lck"
+    deadline, told = time.monotonic() + _CATALOG_WITHIN_S, False
+    while _is_locked(file):
+        if time.monotonic() > deadline:
+            raise _catalog_in_use(project)
+        if not told:
+            log.warning("another process has the embedded catalog open: waiting for it to end")
+            told = True
+        time.sleep(0.1)
+
+
+def _is_locked(file: Path) -> bool:
     try:
         with file.open("r+b") as lock:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise _catalog_in_use(project) from error
+    except BlockingIOError:
+        return True
     except OSError:
-        return  # there is none yet, or it cannot be written: Spark will say so
+        pass  # there is none yet, or it cannot be written: Spark will say so
+    return False
 
 
 def _catalog_in_use(project: Project) -> SetupError:
