@@ -5,13 +5,17 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from dbt.plugins.manager import dbtPlugin
+from dbt.task.runnable import GraphRunnableTask
+
+from dbt_lakehouse.landed import chosen
 
 
 class Lakehouse(dbtPlugin):
-    """The plugin: errors of Spark and Hudi are told briefly."""
+    """The plugin: what was never landed is not chosen, and errors of Spark and Hudi are told briefly."""
 
     def initialize(self) -> None:
-        """Before dbt makes its adapter, whose class names that of its connections."""
+        """Before dbt chooses nodes, and before it makes its adapter, whose class names that of its connections."""
+        GraphRunnableTask.get_selection_spec = chosen  # type: ignore[method-assign]
         if find_spec("dbt.adapters.spark"):
             from dbt.adapters.spark.impl import SparkAdapter  # noqa: PLC0415 - where dbt has this adapter
 

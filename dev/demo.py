@@ -26,7 +26,9 @@ from rich.table import Table as Grid
 from dev import site
 from dev.commands import Built, bar, run_dbt
 from examples import ExampleSystem, Phase, names, system
+from examples.system import Look
 from ingest.cli.landing import land_with_progress, landed_grid
+from ingest.config.connections import FilesConnection
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source
 from ingest.config.tables import Table
@@ -37,6 +39,7 @@ from ingest.silver.table import SilverTable
 from ingest.spark.session import open_session
 
 ROOT = Path(__file__).resolve().parent.parent
+_MOST_ROWS = 100
 out = Console(width=None if sys.stdout.isatty() else 140)
 
 
@@ -69,17 +72,19 @@ class PeakMemory(threading.Thread):
 
 @dataclass(frozen=True)
 class Demonstrated:
-    """What the dbt commands of a demonstration did."""
+    """What the dbt commands of a demonstration did, and what of its last look was not as expected."""
 
     built: Built
     rebuilt: Built
     fresh: Built
     docs: Built
+    unexpected: list[str]
 
     @property
     def failed(self) -> list[str]:
-        """What failed, and why."""
-        return [told for done in (self.built, self.rebuilt, self.fresh, self.docs) for told in done.failed]
+        """What failed, and why; and what was asked at the end and came out otherwise than expected."""
+        commands = (self.built, self.rebuilt, self.fresh, self.docs)
+        return [told for done in commands for told in done.failed] + self.unexpected
 
 
 def main() -> int:
@@ -87,12 +92,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("system", nargs="?", default="tickit", help=f"an example system: {', '.join(names())}")
     parser.add_argument("--scale", type=float, default=1.0, help="1 is the system's original size")
+    parser.add_argument("--beside", action="store_true", help="beside what the lake holds; else the lake begins empty")
     options = parser.parse_args()
     os.chdir(ROOT)
     home = Path(os.environ.setdefault("LAKE_HOME", ".lake"))
     try:
         played = system(options.system)
-        begin_anew(home)
+        if options.beside:
+            require_not_landed(played)
+        else:
+            begin_anew(home)
         shutil.rmtree(ROOT / "target", ignore_errors=True)
         return 1 if demonstrate(home, played, options.scale).failed else 0
     except LakeError as error:
@@ -115,24 +124,27 @@ def demonstrate(home: Path, played: ExampleSystem, scale: float) -> Demonstrated
     demo = played.demo
     project = Project.load(ROOT)
     tables = load_source(project, demo.source).tables
+    to = folder_of(home, tables)
     steps = 3 * len(demo.phases) + 1
     landed, builds = [], []
     for number, phase in enumerate(demo.phases):
-        by_hand = f"lake generate {played.name} --out {home} --scale {scale:g} --ends {ends} --phase {phase.phase}"
+        by_hand = f"lake generate {played.name} --out {to} --scale {scale:g} --ends {ends} --phase {phase.phase}"
         _step(3 * number + 1, steps, f"{phase.generate}: {by_hand}")
-        _generate(played, home, scale, phase.phase, ends)
+        _generate(played, to, scale, phase.phase, ends)
         _step(3 * number + 2, steps, f"{phase.ingest}: lake ingest {demo.source}")
         landed.append(_land(project, demo.source, tables))
         _step(3 * number + 3, steps, f"{phase.build}: dbt build {' '.join(demo.build)}")
         builds.append(run_dbt(["build", *demo.build], out))
     freshness = ["source", "freshness", "--select", f"source:{demo.source}"]
     _step(steps, steps, f"freshness and documentation: dbt {' '.join(freshness)}, dbt docs generate")
-    done = Demonstrated(builds[0], builds[-1], fresh=run_dbt(freshness, out), docs=site.generate(out))
+    fresh, docs = run_dbt(freshness, out), site.generate(out)
     rows = _rows(project, tables)
-    marts = _mart_rows(project, done.built)
+    marts = _mart_rows(project, builds[0])
     out.rule("what came of it")
     out.print(_sources_grid(landed, rows))
-    out.print(_marts_grid(done.built, done.rebuilt, marts))
+    out.print(_marts_grid(builds[0], builds[-1], marts))
+    unexpected = [told for look in demo.look for told in _looked(project, look, compared=scale == demo.scale)]
+    done = Demonstrated(builds[0], builds[-1], fresh, docs, unexpected)
     passed = ", ".join(
         f"{built.passed} after the {phase.phase}" for phase, built in zip(demo.phases, builds, strict=True)
     )
@@ -144,8 +156,8 @@ def demonstrate(home: Path, played: ExampleSystem, scale: float) -> Demonstrated
         "where to look next:\n"
         "  source .venv/bin/activate\n"
         f"  lake status {demo.source:<28}what is landed, and what became of each event\n"
-        f'  lake sql "{demo.look}"\n'
-        "  dbt docs serve                          the documentation: sources, models, columns, lineage, exposures\n"
+        f'  lake sql "{demo.look[0].query}"\n'
+        f"  dbt docs serve                          the documentation, at #!/model/model.lakehouse.{demo.docs}\n"
         "  docs/model/README.md                    how to add a source and a mart",
         markup=False,
     )
@@ -174,11 +186,41 @@ def begin_anew(home: Path) -> None:
     shutil.rmtree(home, ignore_errors=True)
 
 
+def require_not_landed(played: ExampleSystem) -> None:
+    """Refuses a system of which the lake has events already: nothing of a lake that is in use is removed.
+
+    Raises
+    ------
+    LakeError
+        There are events where the system's are to be written.
+    """
+    tables = load_source(Project.load(ROOT), played.demo.source).tables
+    bronze = _bronze(tables)
+    if bronze.exists():
+        raise LakeError(
+            f"{played.name} is in this lake already",
+            where=str(bronze),
+            expected=f"no events of {played.name}",
+            action=f"choose another lake with LAKE_HOME, or `make demo SYSTEM={played.name}`, which begins with an "
+            "empty one",
+        )
+
+
+def folder_of(home: Path, tables: Sequence[Table]) -> Path:
+    """Where a system's events are generated: its connection reads the folder `bronze` there."""
+    return home if _bronze(tables).parent.resolve() == home.resolve() else _bronze(tables).parent
+
+
+def _bronze(tables: Sequence[Table]) -> Path:
+    (path,) = {Path(table.connection.path) for table in tables if isinstance(table.connection, FilesConnection)}
+    return path
+
+
 def _step(number: int, steps: int, text: str) -> None:
     out.print(f"\n[bold]{number}/{steps}[/] {text}", highlight=False, soft_wrap=True)
 
 
-def _generate(played: ExampleSystem, home: Path, scale: float, phase: Phase, ends: date) -> None:
+def _generate(played: ExampleSystem, to: Path, scale: float, phase: Phase, ends: date) -> None:
     with bar("events", out) as (progress, task):
         done: dict[str, tuple[int, int]] = {}
 
@@ -186,7 +228,7 @@ def _generate(played: ExampleSystem, home: Path, scale: float, phase: Phase, end
             done[topic] = (written, total)
             progress.update(task, completed=sum(w for w, _ in done.values()), total=sum(t for _, t in done.values()))
 
-        summary = played.generate(home, scale=scale, phase=phase, ends=ends, progress=show)
+        summary = played.generate(to, scale=scale, phase=phase, ends=ends, progress=show)
     out.print(f"{summary.records:,} events in {summary.files} files, {summary.late} late, {summary.repeated} repeated")
 
 
@@ -197,6 +239,27 @@ def _land(project: Project, source: str, tables: Sequence[Table]) -> list[Landed
         if landed.error:
             raise landed.error
     return results
+
+
+def _looked(project: Project, look: Look, *, compared: bool) -> list[str]:
+    """Shows what a query gives beside what it is expected to; what is otherwise."""
+    found = [
+        {name: None if value is None else str(value) for name, value in row.asDict().items()}
+        for row in open_session(project).sql(look.query).limit(_MOST_ROWS).collect()
+    ]
+    grid = Grid(title=f"{look.title}: {look.query}", title_justify="left")
+    names = list(found[0]) if found else list(look.expects[0]) if look.expects else ["no rows"]
+    expected = list(look.expects) if compared else []
+    for name in (*names, *(["expected"] if expected else [])):
+        grid.add_column(name)
+    for number, row in enumerate(found):
+        as_expected = number < len(expected) and row == expected[number]
+        told = "as it is" if as_expected else str(expected[number]) if number < len(expected) else "no such row"
+        grid.add_row(*(str(row.get(name)) for name in names), *([escape(told)] if expected else []))
+    out.print(grid)
+    if not expected or found == expected:
+        return []
+    return [f"{look.title}: {found}, expected {expected}"]
 
 
 def _rows(project: Project, tables: Sequence[Table]) -> dict[str, int]:

@@ -12,10 +12,21 @@ from typing import cast
 
 from examples.generating.debezium import Form
 from examples.generating.generate import Phase, Progress, Summary
-from examples.system import ExampleSystem
+from examples.system import DatabaseExample, ExampleSystem, Written
 from ingest.errors import LakeError
 
-__all__ = ["ExampleSystem", "Form", "Phase", "Summary", "generate", "names", "system"]
+__all__ = [
+    "DatabaseExample",
+    "ExampleSystem",
+    "Form",
+    "Phase",
+    "Summary",
+    "Written",
+    "databases",
+    "generate",
+    "names",
+    "system",
+]
 
 
 def names() -> tuple[str, ...]:
@@ -38,6 +49,26 @@ def system(name: str) -> ExampleSystem:
     return cast("ExampleSystem", import_module(f"examples.{name}").SYSTEM)
 
 
+def databases(name: str) -> DatabaseExample:
+    """A system that real databases can play.
+
+    Raises
+    ------
+    LakeError
+        There is none of that name, or it has no databases.
+    """
+    found = system(name)
+    if not hasattr(found, "connectors"):
+        playable = [other for other in names() if hasattr(system(other), "connectors")]
+        raise LakeError(
+            f"the example {name!r} has no databases",
+            where="examples",
+            expected=f"one of {', '.join(playable)}",
+            action="name another one",
+        )
+    return cast("DatabaseExample", found)
+
+
 def generate(
     name: str,
     to: Path,
@@ -48,6 +79,6 @@ def generate(
     phase: Phase = "all",
     ends: date | None = None,
     progress: Progress | None = None,
-) -> Summary:
+) -> Written:
     """Writes a system's change events: its :meth:`ExampleSystem.generate`."""
     return system(name).generate(to, scale=scale, seed=seed, form=form, phase=phase, ends=ends, progress=progress)

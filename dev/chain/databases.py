@@ -20,7 +20,7 @@ from typing import Any, Literal
 from dev.chain.processes import run
 from dev.chain.servers import MariaDB, PostgreSQL
 from dev.chain.settings import HOST, Settings
-from examples import system as example_system
+from examples import databases
 from examples.generating.model import Row, RowChange, Table, Transaction, Value
 from ingest.errors import LakeError
 
@@ -28,7 +28,7 @@ System = Literal["postgresql", "mariadb"]
 SYSTEMS: tuple[System, ...] = ("postgresql", "mariadb")
 DATABASE = "tickit"  # PostgreSQL's; MariaDB's databases are what PostgreSQL's schemas are
 DEFAULT_ROW_CHANGES = 25_000
-EXAMPLE = example_system("tickit")
+EXAMPLE = databases("tickit")
 _ROWS_A_FILE = 50_000
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
-from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -15,9 +12,7 @@ from examples.generating.debezium import Form
 from examples.generating.generate import Phase, Progress, Summary, generate
 from examples.generating.model import Database, System, Table, Transaction
 from examples.generating.sink import oracle_file
-from examples.system import Demo
-
-_REPOSITORY = Path(__file__).resolve().parents[2]
+from examples.system import Demonstrated
 
 
 class MakeSnapshot(Protocol):
@@ -35,32 +30,23 @@ class MakeHistory(Protocol):
 
 
 @dataclass(frozen=True)
-class RelationalExample:
-    """An :class:`examples.system.ExampleSystem` made of two functions.
+class RelationalExample(Demonstrated):
+    """An :class:`examples.system.DatabaseExample` made of two functions; its folder has `ddl/<database system>.sql`.
 
     Attributes
     ----------
-    folder:
-        Where `demo.yml` and `ddl/<database system>.sql` are.
     snapshot_at_us:
         When the snapshot is taken, in microseconds since 1970, UTC.
     last_day:
         The day of the last change.
     """
 
-    name: str
-    folder: Path
     tables: tuple[Table, ...]
     connectors: tuple[str, ...]
     make_snapshot: MakeSnapshot
     make_history: MakeHistory
     snapshot_at_us: int
     last_day: date
-
-    @cached_property
-    def demo(self) -> Demo:
-        """How its demonstration is played: `demo.yml`."""
-        return Demo.read(self.folder / "demo.yml")
 
     def ddl(self, system: System) -> str:
         """The SQL that makes its tables in one database system."""
@@ -92,8 +78,3 @@ class RelationalExample:
         """Files with the tables as they must be after a phase, by `<schema>.<table>`."""
         after = "changes" if phase == "all" else phase
         return {table.full_name: oracle_file(to, after, table.full_name) for table in self.tables}
-
-    def demonstrate(self, scale: float) -> int:
-        """Plays the demonstration in a process of its own; its exit code."""
-        command = [sys.executable, "-m", "dev.demo", self.name, "--scale", f"{scale:g}"]
-        return subprocess.run(command, cwd=_REPOSITORY, check=False).returncode

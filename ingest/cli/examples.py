@@ -6,7 +6,7 @@ in a clone of the project. Nothing of either is imported before one of these com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime
 from functools import partial
 from importlib import import_module
@@ -63,8 +63,12 @@ class Example(Protocol):
     ) -> Written:
         """Writes its change events; `progress` is told topic, records written, and records in all."""
 
-    def demonstrate(self, scale: float) -> int:
-        """Plays its demonstration; the exit code."""
+    @property
+    def about(self) -> str:
+        """What it is, in one line."""
+
+    def demonstrate(self, scale: float | None) -> int:
+        """Plays its demonstration; the exit code. Without a scale: at a small one of its own."""
 
 
 def find(name: str) -> Example:
@@ -75,26 +79,51 @@ def find(name: str) -> Example:
     LakeError
         No examples are installed, none has this name, or what they need themselves is missing.
     """
+    loading = _loading()
+    if name not in loading:
+        raise LakeError(
+            f"dataset {name!r}",
+            where="examples",
+            expected=f"one of {', '.join(sorted(loading))}",
+            action="name another one",
+        )
     try:
-        found = {**_beside(), **{point.name: point.load for point in entry_points(group=GROUP)}}
-        if name in found:
-            example: Example = found[name]()
-            return example
+        return loading[name]()
     except ModuleNotFoundError as missing:
         raise LakeError(
             f"the examples need the Python package {missing.name}, which is not installed",
             where=f"example {name}",
             action="install the extra that has it: pip install '.[project]' in a clone of this project",
         ) from missing
-    if not found:
+
+
+def told() -> Iterator[tuple[str, str]]:
+    """Each example system by its name, and what it is; or what keeps it from being played.
+
+    Raises
+    ------
+    LakeError
+        No examples are installed.
+    """
+    for name in sorted(_loading()):
+        try:
+            yield name, find(name).about
+        except LakeError as error:
+            yield name, error.message
+
+
+def _loading() -> Mapping[str, Callable[[], Example]]:
+    loading: dict[str, Callable[[], Example]] = {
+        **_beside(),
+        **{point.name: point.load for point in entry_points(group=GROUP)},
+    }
+    if not loading:
         raise LakeError(
             "no example systems are installed: they are no part of this package",
-            where=f"example {name}",
+            where="examples",
             action="run this in a clone of the project after `make setup`, or install a package that has examples",
         )
-    raise LakeError(
-        f"dataset {name!r}", where="examples", expected=f"one of {', '.join(sorted(found))}", action="name another one"
-    )
+    return loading
 
 
 def _beside() -> Mapping[str, Callable[[], Example]]:
@@ -150,11 +179,17 @@ def generate(
 
 
 def demo(
-    system: Annotated[str, typer.Argument(metavar="[SYSTEM]", help="An example system.")] = "tickit",
-    scale: Annotated[float, typer.Option(help="1 is the original size.")] = 1.0,
+    system: Annotated[Optional[str], typer.Argument(metavar="[SYSTEM]", help="An example system.")] = None,
+    scale: Annotated[
+        Optional[float], typer.Option(help="1 is the original size; by default a small one of the system's own.")
+    ] = None,
     debug: Debug = False,
 ) -> None:
-    """Play an example system from nothing: generate it, land it, build and test its marts, twice."""
+    """Play an example system: generate it, land it, build and test its marts, twice. Without a name: list them."""
     with told_plainly(debug):
+        if system is None:
+            for name, about in told():
+                out.print(f"lake demo {name:<12} {about}", markup=False, highlight=False)
+            return
         code = find(system).demonstrate(scale)
     raise typer.Exit(code)

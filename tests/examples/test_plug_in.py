@@ -17,6 +17,8 @@ ELSEWHERE = """
 from types import SimpleNamespace
 
 class Shop:
+    about = "a shop of one table"
+
     def generate(self, to, *, scale, seed, form, phase, ends, progress):
         progress("shop.sale", 3, 3)
         return SimpleNamespace(records=3, files=1, late=0, repeated=0)
@@ -49,6 +51,15 @@ def test_a_system_of_a_package_elsewhere_is_found_and_played(elsewhere: None, tm
     assert written.exit_code == 0, written.output
     assert "3 events in 1 files" in " ".join(written.output.split())
     assert CliRunner().invoke(app, ["demo", "shop", "--scale", "0.5"]).exit_code == 7
+
+
+def test_without_a_name_all_are_listed_and_what_one_of_them_lacks(elsewhere: None) -> None:
+    listed = CliRunner().invoke(app, ["demo"], env={"COLUMNS": "200"})
+    assert listed.exit_code == 0, listed.output
+    lines = dict(line.removeprefix("lake demo ").split(None, 1) for line in listed.output.splitlines())
+    assert lines["shop"] == "a shop of one table"
+    assert lines["tickit"] == examples.system("tickit").about
+    assert "shop_example_of_none, which is not installed" in lines["unfit"]
 
 
 def test_a_name_that_is_none_lists_the_systems(elsewhere: None) -> None:

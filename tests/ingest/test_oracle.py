@@ -18,7 +18,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from examples import Form, Summary, generate
+from examples import Form, Summary, databases, generate
 from ingest.config.tables import Table
 from ingest.decode import json_forms
 
@@ -132,7 +132,7 @@ def test_snapshot_then_changes_give_the_source(
     data = project.root  # its bronze folder is the project's
     topics = {table.name: table.options.topic for table in project.source().choose(chosen(project, form))}
 
-    snapshot = generate("tickit", data, scale=SCALE, seed=SEED, form=form, phase="snapshot")
+    snapshot = databases("tickit").generate(data, scale=SCALE, seed=SEED, form=form, phase="snapshot")
     landed = project.land_well(spark, *topics)
     for name, topic in topics.items():
         expected = Ops.of(snapshot, topic)
@@ -145,7 +145,7 @@ def test_snapshot_then_changes_give_the_source(
     assert {(result.taken, result.counts.read) for result in again.values()} == {(0, 0)}
     assert instants(spark, project, topics) == before
 
-    changes = generate("tickit", data, scale=SCALE, seed=SEED, form=form, phase="changes")
+    changes = databases("tickit").generate(data, scale=SCALE, seed=SEED, form=form, phase="changes")
     landed = project.land_well(spark, *topics)
     for name, topic in topics.items():
         expected = Ops.of(changes, topic)

@@ -17,14 +17,14 @@ from dev.chain.databases import system_of
 from dev.chain.processes import free_port
 from dev.chain.servers import Kafka
 from dev.chain.settings import HOST, PORTS, read_passwords
-from examples import system as example_system
+from examples import databases
 from examples.generating.debezium import topic_of
 from examples.generating.model import replay
 from ingest.config.connectors import LOG_COLUMNS
 from real.live import ROW_CHANGES, SCALE, SEED, Live
 
 pytestmark = pytest.mark.real
-TICKIT = example_system("tickit")
+TICKIT = databases("tickit")
 
 
 def test_every_server_listens_on_loopback_alone(live: Live) -> None:

@@ -1,0 +1,53 @@
+"""What a command that chooses everything chooses: of sources that `lake` lands, those that were landed.
+
+A source system that is declared and was never landed has no tables, and dbt would fail at each of its models. A source
+was never landed where the schema of its tables is not in the catalog; a table that is missing beside others stays an
+error. Where no source was landed all are chosen: a lake that is not there must not look like one that is well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dbt.adapters.factory import get_adapter
+from dbt.contracts.graph.nodes import SourceDefinition
+from dbt.graph import SelectionSpec, parse_difference
+from dbt.task.list import ListTask
+from dbt.task.runnable import GraphRunnableTask
+from dbt_common.events.functions import fire_event
+from dbt_common.events.types import Note
+
+_chosen = GraphRunnableTask.get_selection_spec
+
+
+def chosen(task: GraphRunnableTask) -> SelectionSpec:
+    """What a command works on: as dbt has it where something is selected, else without what was never landed."""
+    told = task.args
+    selected = task.selection_arg or told.selector or getattr(told, "inline", None)
+    if selected or isinstance(task, ListTask) or task.config.get_default_selector_name():
+        return _chosen(task)
+    missing = _never_landed(task)
+    if not missing:
+        return _chosen(task)
+    for name in missing:
+        note = f"{name} was never landed, and what reads it is left out: `lake ingest {name}`, or `lake prepare {name}`"
+        fire_event(Note(msg=note))
+    return parse_difference(None, (*(task.exclusion_arg or ()), *(f"source:{name}+" for name in missing)))
+
+
+def _never_landed(task: GraphRunnableTask) -> list[str]:
+    """Names of the sources that `lake` lands and that have no schema; none where that is true of all."""
+    assert task.manifest is not None
+    places: Mapping[str, tuple[str | None, str]] = {
+        source.source_name: (source.database, source.schema)
+        for source in task.manifest.sources.values()
+        if _is_landed_by_lake(source)
+    }
+    adapter = get_adapter(task.config)
+    with adapter.connection_named("master"):
+        found = {name for name, (database, schema) in places.items() if adapter.check_schema_exists(database, schema)}
+    return sorted(places.keys() - found) if found else []
+
+
+def _is_landed_by_lake(source: SourceDefinition) -> bool:
+    return "ingest" in source.meta or "ingest" in source.config.meta
