@@ -15,7 +15,7 @@ class Lakehouse(dbtPlugin):
 
     def initialize(self) -> None:
         """Before dbt chooses nodes, and before it makes its adapter, whose class names that of its connections."""
-        GraphRunnableTask.get_selection_spec = chosen  # type: ignore[method-assign]
+        GraphRunnableTask.get_selection_spec = chosen  # type: ignore[method-assign, assignment]
         if find_spec("dbt.adapters.spark"):
             from dbt.adapters.spark.impl import SparkAdapter  # noqa: PLC0415 - where dbt has this adapter
 

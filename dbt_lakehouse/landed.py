@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 from dbt.adapters.factory import get_adapter
 from dbt.contracts.graph.nodes import SourceDefinition
-from dbt.graph import SelectionSpec, parse_difference
+from dbt.graph.cli import parse_difference
+from dbt.graph.selector_spec import SelectionSpec
 from dbt.task.list import ListTask
 from dbt.task.runnable import GraphRunnableTask
 from dbt_common.events.functions import fire_event
@@ -32,16 +33,14 @@ def chosen(task: GraphRunnableTask) -> SelectionSpec:
     for name in missing:
         note = f"{name} was never landed, and what reads it is left out: `lake ingest {name}`, or `lake prepare {name}`"
         fire_event(Note(msg=note))
-    return parse_difference(None, (*(task.exclusion_arg or ()), *(f"source:{name}+" for name in missing)))
+    return parse_difference(None, [*(task.exclusion_arg or ()), *(f"source:{name}+" for name in missing)])
 
 
 def _never_landed(task: GraphRunnableTask) -> list[str]:
     """Names of the sources that `lake` lands and that have no schema; none where that is true of all."""
-    assert task.manifest is not None
+    declared = task.manifest.sources.values() if task.manifest else ()
     places: Mapping[str, tuple[str | None, str]] = {
-        source.source_name: (source.database, source.schema)
-        for source in task.manifest.sources.values()
-        if _is_landed_by_lake(source)
+        source.source_name: (source.database, source.schema) for source in declared if _is_landed_by_lake(source)
     }
     adapter = get_adapter(task.config)
     with adapter.connection_named("master"):

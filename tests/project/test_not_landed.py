@@ -35,7 +35,7 @@ class Dbt:
 
         def follow(event: EventMsg) -> None:
             if event.info.name == "Note":
-                self.notes.append(event.info.msg)
+                self.notes.append(event.data.msg)
 
         done = dbtRunner(callbacks=[follow]).invoke(["--quiet", *arguments, *self._where])
         assert done.exception is None, done.exception
