@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument(
         "--rounds", type=int, default=4, help="Of slim builds and of increments, after one of each for warming up."
     )
-    parser.add_argument("--newest", action="store_true", help="The newest rows of sale change, not random ones.")
+    parser.add_argument("--newest", action="store_true", help="The sales of the last days change, not random ones.")
     parser.add_argument("--increments-only", action="store_true", help="Increments against full refreshes alone.")
     options = parser.parse_args()
     port = free_port()
@@ -143,7 +143,7 @@ def _increments(spark: SparkSession, sale: Table, options: argparse.Namespace) -
     events = [json.loads(line) for path in sorted(topic.rglob("*.json")) for line in path.read_text().splitlines()]
     draw = random.Random(1)  # noqa: S311
     spent: dict[str, list[tuple[float, ...]]] = {}
-    newest = sorted(events, key=lambda event: int(event["salesid"]))[-options.changes :]
+    newest = sorted(events, key=lambda event: int(event["saletime"]))[-options.changes :]
     for number in range(1, options.rounds + 2):
         changed = newest if options.newest else draw.sample(events, options.changes)
         lines = (json.dumps(_updated(event, number, at)) for at, event in enumerate(changed))

@@ -3,7 +3,8 @@
 TICKIT's `sale` is landed; then an update of each of its rows comes at once. The limit is Spark reading the same files
 and appending them as plain Parquet: no types, no order, no keys, no table. The peer is Hudi alone: the same rows, as
 Spark infers them, upserted into a table of the same settings, with Hudi's own choice of the newest row of a key;
-without exact types, late changes, counts, positions or a quarantine. All sides run in one session, warmed up, in turns;
+without exact types, late changes, counts, positions or a quarantine. The compaction of a batch so large comes once its
+rows can be read, and is timed by itself. All sides run in one session, warmed up, in turns;
 the median of the rounds' ratios counts: a machine that is slow for a while is slow for all sides of a round.
 
     python -m bench.updates --form json
@@ -30,6 +31,8 @@ from ingest.config.project import Project
 from ingest.config.sources_file import load_source
 from ingest.config.tables import Table
 from ingest.landing.run import land
+from ingest.landing.table import Upkeep
+from ingest.silver.compaction import keep_up
 from ingest.silver.table import SilverTable
 from ingest.sources.files import TopicFolder
 from ingest.spark.session import open_session
@@ -54,7 +57,7 @@ def main() -> None:
         landed(spark, table)
         peer = _Peer(spark, table, home / "peer")
         peer.upsert(table, "bulk_insert")
-        limits, peers, ours = [], [], []
+        limits, peers, ours, compactions = [], [], [], []
         for number in range(1, options.rounds + 2):
             connection = FilesConnection(type="files", path=str(home / f"updates{number}"))
             updated = replace(table, connection=connection)
@@ -62,15 +65,18 @@ def main() -> None:
             events = _write_updates(Path(table.connection.path), Path(connection.path), table.options.topic, number)
             limits.append(_timed(_appended, spark, updated, home / "plain"))
             peers.append(_timed(peer.upsert, updated, "upsert"))
-            ours.append(_timed(landed, spark, updated))
+            ours.append(_timed(landed, spark, updated, _none))
+            compactions.append(_timed(keep_up, SilverTable.of(spark, updated), False))
             kind = "warm-up" if number == 1 else f"round {number - 1}"
             told = f"appended {limits[-1]:.1f} s, Hudi alone {peers[-1]:.1f} s, landed {ours[-1]:.1f} s"
+            told += f", compacted {compactions[-1]:.1f} s"
             print(f"{kind}: {events:,} updates, {told}", flush=True)
         limit, alone, best = min(limits[1:]), min(peers[1:]), min(ours[1:])
         of_peer, of_ours = (_ratio(side[1:], limits[1:]) for side in (peers, ours))
         print(
             f"{TABLE}, scale {options.scale:g}, {options.form}: limit {limit:.1f} s, "
-            f"Hudi alone {alone:.1f} s, ratio {of_peer:.2f}; landed {best:.1f} s, ratio {of_ours:.2f}"
+            f"Hudi alone {alone:.1f} s, ratio {of_peer:.2f}; landed {best:.1f} s, ratio {of_ours:.2f}; "
+            f"compacted behind it {min(compactions[1:]):.1f} s"
         )
         spark.stop()
 
@@ -109,9 +115,13 @@ def _update_avro(path: Path, to: Path, number: int) -> int:
     return len(records)
 
 
-def landed(spark: SparkSession, table: Table) -> None:
+def _none(silver: SilverTable, is_behind: bool) -> None:
+    """No upkeep: it comes when the rows can be read already."""
+
+
+def landed(spark: SparkSession, table: Table, upkeep: Upkeep = keep_up) -> None:
     """Lands what is pending of the table, all of which must be applied."""
-    for done in land(spark, [table]):
+    for done in land(spark, [table], upkeep=upkeep):
         if done.error:
             raise done.error
         if done.counts.read != done.counts.applied:

@@ -101,7 +101,7 @@ def with_schema(event: Mapping[str, Any] | None, row: Mapping[str, Any] = ROW) -
 # Hole 1
 
 
-@pytest.mark.parametrize("form", ["unwrapped", "envelope"])
+@pytest.mark.parametrize("form", ["unwrapped", pytest.param("envelope", marks=pytest.mark.slow)])
 def test_json_with_its_schema_that_breaks_off_anywhere_is_quarantined(
     form: str, make_project: MakeProject, spark: SparkSession
 ) -> None:

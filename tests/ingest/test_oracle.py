@@ -121,7 +121,11 @@ class Ops:
 
 @pytest.mark.parametrize(
     ("form", "first_type"),
-    [("avro", "mor"), pytest.param("json", "cow", marks=pytest.mark.slow), ("envelope", "mor")],
+    [
+        ("avro", "mor"),
+        pytest.param("json", "cow", marks=pytest.mark.slow),
+        pytest.param("envelope", "mor", marks=pytest.mark.slow),
+    ],
 )
 def test_snapshot_then_changes_give_the_source(
     form: Form, first_type: str, make_tickit: MakeTickit, spark: SparkSession, monkeypatch: pytest.MonkeyPatch

@@ -127,7 +127,7 @@ def test_versions_in_one_batch_with_all_that_can_be_wrong_of_a_value(
         assert (bytes(quarantined[offset]["raw"]), quarantined[offset]["partition"]) == (value, 3)
 
 
-@pytest.mark.parametrize("first", ["avro", "json", "envelope"])
+@pytest.mark.parametrize("first", ["avro", "json", pytest.param("envelope", marks=pytest.mark.slow)])
 def test_values_of_another_form_behind_the_first_ones_are_read_all_the_same(
     first: str, make_project: MakeProject, spark: SparkSession
 ) -> None:

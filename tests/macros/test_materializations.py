@@ -155,7 +155,7 @@ def test_composite_keys_merge_delete_and_keep(make_models: MakeModels) -> None:
     "options",
     [
         {**BUCKETS, "orderingFields": "at"},
-        {"type": "mor", "hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"},
+        pytest.param({**BUCKETS, "type": "mor", "hoodie.bucket.index.num.buckets": "2"}, marks=pytest.mark.slow),
         pytest.param({}, marks=pytest.mark.slow),
         pytest.param({"hoodie.index.type": "BLOOM"}, marks=pytest.mark.long),
         pytest.param({**BUCKETS, "type": "mor", "orderingFields": "at"}, marks=pytest.mark.slow),

@@ -153,11 +153,11 @@ def held(models: Models) -> list[tuple[str, int, str, bool, bool]]:
 @pytest.mark.parametrize(
     ("strategy", "hard_deletes"),
     [
-        ("check", "invalidate"),
         ("timestamp", "new_record"),
         *(
             pytest.param(*each, marks=pytest.mark.slow)
             for each in (
+                ("check", "invalidate"),
                 ("check", "ignore"),
                 ("check", "new_record"),
                 ("timestamp", "ignore"),

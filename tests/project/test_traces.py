@@ -69,6 +69,7 @@ def test_connections_that_are_opened_at_once_each_have_a_folder_and_take_it_with
     assert list((home / "resources").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_command_of_dbt_leaves_nothing_in_the_temp_folder(tmp_path: Path, temp: Path) -> None:
     folders = ("--target-path", str(tmp_path / "target"), "--log-path", str(tmp_path / "logs"))
     dbt = (str(Path(sys.executable).with_name("dbt")), "--quiet", "show", "--inline", "select 1 as one", *folders)
