@@ -2,7 +2,7 @@
     config(
         materialized='incremental',
         unique_key='listing_id',
-        options={'type': 'cow', 'hoodie.index.type': 'BUCKET', 'hoodie.bucket.index.num.buckets': '4'},
+        partition_by=['listing_month'],
         meta={'affected_by': [
             {'source': 'tickit.listing', 'by': {'listing_id': 'listid'}},
             {'source': 'tickit.sale', 'by': {'listing_id': 'listid'}, 'reads': ['qtysold', 'pricepaid', 'saletime']},
@@ -95,7 +95,10 @@ final as (
 
         -- timestamps
         listings.listed_at,
-        sales_of_listings.first_sold_at
+        sales_of_listings.first_sold_at,
+
+        -- partition: what is sold is of the last months' listings
+        cast(date_trunc('month', listings.listed_at) as date) as listing_month
     from listings
     left join sales_of_listings
         on listings.listing_id = sales_of_listings.listing_id

@@ -3,7 +3,7 @@
         materialized='incremental',
         unique_key='sale_id',
         event_time='sold_at',
-        options={'type': 'cow', 'hoodie.index.type': 'BUCKET', 'hoodie.bucket.index.num.buckets': '4'},
+        partition_by=['sale_month'],
         meta={'affected_by': [
             {'source': 'tickit.sale', 'by': {'sale_id': 'salesid'}},
             {'source': 'tickit.sale', 'by': {'buyer_id': 'buyerid'}, 'reads': ['saletime']},
@@ -94,7 +94,10 @@ final as (
         sellers.first_sale_date as seller_first_sale_date,
 
         -- timestamps
-        sales.sold_at
+        sales.sold_at,
+
+        -- partition: what is new is of the last month
+        cast(date_trunc('month', sales.sold_at) as date) as sale_month
     from sales
     left join listings
         on sales.listing_id = listings.listing_id
