@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from conftest import DbtProject, MakeProject, pg, table_of
 from pyspark.sql import SparkSession
-from test_registry import deliver_records
+from records import records_file
 
 from ingest.errors import DeclarationError
 from ingest.silver.state import Counts
@@ -67,7 +67,8 @@ def test_json_of_files_and_of_records_is_read_by_the_file(make_project: MakeProj
     project = project_of(make_project, format="json")
     project.deliver("shop.item", 0, [item(1), {**item(2), "more": 7}])
     # The first byte of a bare Avro value could be any: `format: json` says that it is a text's.
-    deliver_records(project, [json.dumps(item(3)).encode(), b"\x02", None], offset=10)
+    values = [json.dumps(item(3)).encode(), b"\x02", None]
+    project.deliver("shop.item", 10, records_file([(None, value) for value in values], offset=10), "parquet")
     landed = project.land_well(spark)["item"]
     assert landed.counts == Counts(read=5, applied=3, ignored=1, quarantined=1)
     made = {"made_on": date(2021, 12, 18), "made_at": datetime(2021, 12, 18, 21, 14, 15, 615_000), "note": '{"a": 1}'}
