@@ -48,8 +48,8 @@ class _ShopLife:
         self._rng = stream(seed, 100)
         self._target = target
         self._now_us = HISTORY_FROM_US
-        # A step changes two and a half rows on average; the last should come near the end of the second day.
-        self._gap_us = _HISTORY_DAYS * 86_400_000_000 * 5 // 2 // target
+        # A step changes 1.7 rows on average; the last should come near the end of the second day.
+        self._gap_us = _HISTORY_DAYS * 86_400_000_000 * 8 // 5 // target
         self._log: list[Transaction] = []
         self._pending: list[RowChange] = []
         self._row_changes = 0
@@ -112,9 +112,9 @@ class _ShopLife:
 
     def _update(self, table: Table, key: int, values: Mapping[str, Value]) -> None:
         before = self._rows[table.full_name][key]
-        self._change(
-            table, before, tuple(values.get(c.name, old) for c, old in zip(table.columns, before, strict=True))
-        )
+        after = tuple(values.get(column.name, old) for column, old in zip(table.columns, before, strict=True))
+        if after != before:
+            self._change(table, before, after)
 
     def _insert_order(self, order: Row) -> None:
         order_id = cast(int, order[0])
