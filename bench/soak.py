@@ -40,9 +40,10 @@ import psutil
 from rich.console import Console
 from rich.table import Table as Grid
 
+import examples
 from bench.footprint import Footprint, Processes
 from bench.latency import ROOT, Lake, chain_that_runs, environment, served, wait
-from dev.chain.databases import SYSTEMS, Databases, Session, System, name, system_of
+from dev.chain.databases import Databases, Session, System, name, system_of
 from dev.chain.processes import free_port
 from dev.chain.servers import Chain
 from dev.chain.topics import Topics
@@ -248,8 +249,9 @@ def _looks(
 @contextmanager
 def _loaded(chain: Chain, rate: float) -> Iterator[Callable[[], bool]]:
     """Half of the rate in each database, until the block ends; tells whether it has ended before."""
-    databases, stopping = Databases(chain.settings, chain.postgresql, chain.mariadb), threading.Event()
-    loads = [Load(databases, system, rate / len(SYSTEMS), stopping) for system in SYSTEMS]
+    stopping = threading.Event()
+    databases = Databases(chain.settings, chain.postgresql, chain.mariadb, examples.databases("tickit"))
+    loads = [Load(databases, system, rate / len(databases.systems), stopping) for system in databases.systems]
     threads = [threading.Thread(target=load.run, name=load.system) for load in loads]
     for thread in threads:
         thread.start()

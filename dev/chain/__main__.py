@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
+import examples
 from dev.chain.connectors import connectors, deploy
 from dev.chain.databases import DEFAULT_ROW_CHANGES, Databases, apply_changes
 from dev.chain.latency import measure, summary
@@ -36,6 +37,7 @@ err = Console(stderr=True, highlight=False)
 
 Count = Annotated[int | None, typer.Option(min=1, help="Transactions; by default all that are left.")]
 Rate = Annotated[float | None, typer.Option(min=0.01, help="Transactions a second; by default as fast as it goes.")]
+Example = Annotated[str, typer.Option("--system", help="The example system that has databases.")]
 
 
 @contextmanager
@@ -81,8 +83,9 @@ def _start(servers: Sequence[Server]) -> None:
 
 @app.command()
 def up(
+    system: Example = "tickit",
     scale: Annotated[
-        float, typer.Option(help="Size of TICKIT's databases, where they are empty; 1 is the original.")
+        float, typer.Option(help="Size of the system's databases, where they are empty; 1 is the original.")
     ] = 1,
     seed: Annotated[int, typer.Option(help="Seed of their rows and changes.")] = 42,
     row_changes: Annotated[
@@ -94,18 +97,23 @@ def up(
 ) -> None:
     """Install what is missing, start what does not run, fill empty databases, post the connectors."""
     with _told_plainly() as chain, _alone(chain):
+        filled = _databases(chain, system)
+        wanted = connectors(filled.example, with_json=with_json)
         if subprocess.run(["bash", ROOT / "dev" / "servers.sh"], check=False).returncode != 0:
             raise SetupError("the databases' packages are missing", where="this machine")
         *first, connect = chain.servers
         _start(first)
-        _timed("tables", lambda: _fill(chain, scale, seed, row_changes))
+        _timed("tables", lambda: _fill(filled, scale, seed, row_changes))
         _start([connect])
-        _timed("connectors", lambda: ", ".join(deploy(chain.connect, connectors(with_json=with_json))))
+        _timed("connectors", lambda: ", ".join(deploy(chain.connect, wanted)))
         _show(chain)
 
 
-def _fill(chain: Chain, scale: float, seed: int, row_changes: int) -> str:
-    databases = Databases(chain.settings, chain.postgresql, chain.mariadb)
+def _databases(chain: Chain, system: str) -> Databases:
+    return Databases(chain.settings, chain.postgresql, chain.mariadb, examples.databases(system))
+
+
+def _fill(databases: Databases, scale: float, seed: int, row_changes: int) -> str:
     databases.create()
     progress = databases.progress()
     if progress is None:
@@ -147,15 +155,15 @@ def logs(
 
 
 @app.command()
-def changes(count: Count = None, rate: Rate = None) -> None:
-    """Apply the next transactions of TICKIT's history to the live databases."""
+def changes(system: Example = "tickit", count: Count = None, rate: Rate = None) -> None:
+    """Apply the next transactions of a system's history to its live databases."""
     with _told_plainly() as chain, _alone(chain):
         done: Counter[str] = Counter()
         began = time.monotonic()
 
         try:
             apply_changes(
-                Databases(chain.settings, chain.postgresql, chain.mariadb), count=count, rate=rate,
+                _databases(chain, system), count=count, rate=rate,
                 applied=lambda transaction: done.update(change.table.full_name for change in transaction.changes),
             )  # fmt: skip
         finally:
@@ -166,9 +174,9 @@ def changes(count: Count = None, rate: Rate = None) -> None:
 
 @app.command()
 def latency(count: Count = 200, rate: Rate = 20) -> None:
-    """Apply changes, and measure the time from each commit until a consumer has its event."""
+    """Apply changes of TICKIT, and measure the time from each commit until a consumer has its event."""
     with _told_plainly() as chain, _alone(chain):
-        databases = Databases(chain.settings, chain.postgresql, chain.mariadb)
+        databases = _databases(chain, "tickit")
         measured = measure(databases, Topics(chain.kafka, chain.registry), count=count or 200, rate=rate or 20)
         grid = Grid(box=None, padding=(0, 2, 0, 0))
         for title in ("from commit to consumer", "changes", "median ms", "p95 ms", "max ms"):

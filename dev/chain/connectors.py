@@ -12,10 +12,10 @@ from typing import Any
 
 import httpx
 
-from dev.chain.databases import EXAMPLE
 from dev.chain.processes import wait_until
 from dev.chain.servers import Connect
 from dev.chain.settings import ROOT
+from examples import DatabaseExample
 from ingest.errors import LakeError
 
 FOLDER = ROOT / "deploy" / "connectors"
@@ -38,9 +38,9 @@ class Connector:
         return cls(told["name"], told["config"])
 
 
-def connectors(*, with_json: bool) -> list[Connector]:
-    """The example system's connectors that write Avro, and on demand those that write JSON envelopes beside them."""
-    names = sorted(name for name in EXAMPLE.connectors if with_json or "-json-" not in name)
+def connectors(example: DatabaseExample, *, with_json: bool) -> list[Connector]:
+    """An example system's connectors, and on demand those that write JSON envelopes beside them."""
+    names = sorted(name for name in example.connectors if with_json or "-json-" not in name)
     return [Connector.read(FOLDER / f"{name}.json") for name in names]
 
 

@@ -1,7 +1,7 @@
 """An example system in live databases: its tables, its rows, and its changes as transactions at a rate.
 
-What is applied is the same, row for row, as what `lake generate tickit` writes as events: the generator's snapshot and
-history know nothing of where they go.
+What is applied is the same, row for row, as what `lake generate` writes as events: the generator's snapshot and history
+know nothing of where they go.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import groupby, islice
@@ -20,15 +21,13 @@ from typing import Any, Literal
 from dev.chain.processes import run
 from dev.chain.servers import MariaDB, PostgreSQL
 from dev.chain.settings import HOST, Settings
-from examples import databases
+from examples import DatabaseExample
 from examples.generating.model import Row, RowChange, Table, Transaction, Value
 from ingest.errors import LakeError
 
 System = Literal["postgresql", "mariadb"]
 SYSTEMS: tuple[System, ...] = ("postgresql", "mariadb")
-DATABASE = "tickit"  # PostgreSQL's; MariaDB's databases are what PostgreSQL's schemas are
 DEFAULT_ROW_CHANGES = 25_000
-EXAMPLE = databases("tickit")
 _ROWS_A_FILE = 50_000
 
 
@@ -49,25 +48,32 @@ def system_of(table: Table) -> System:
 
 @dataclass(frozen=True)
 class Databases:
-    """The two live databases, as their owner sees them."""
+    """An example's live databases, as their owner sees them."""
 
     settings: Settings
     postgresql: PostgreSQL
     mariadb: MariaDB
+    example: DatabaseExample
+
+    @property
+    def systems(self) -> tuple[System, ...]:
+        """The database systems that the example has tables in."""
+        found = {system_of(table) for table in self.example.tables}
+        return tuple(system for system in SYSTEMS if system in found)
 
     def create(self) -> None:
         """Makes databases, tables, publications and Debezium's users, where they are not there yet."""
-        listed = run(self.postgresql.client(), where=self.postgresql.folder, text="select datname from pg_database;",
-                     **self.postgresql.client_environment())  # fmt: skip
-        if DATABASE not in listed.split():
-            self._run("postgresql", f"create database {DATABASE};", database="postgres")
+        if "postgresql" in self.systems:
+            listed = self._run("postgresql", "select datname from pg_database;", database="postgres")
+            if self._database not in listed.split():
+                self._run("postgresql", f"create database {self._database};", database="postgres")
         login = {
             "postgresql": "alter role debezium password {};\n",
             "mariadb": f"alter user debezium@'{HOST}' identified by {{}};\n",
         }
-        for system in SYSTEMS:
+        for system in self.systems:
             password = literal(self.settings.passwords[f"LAKE_{system.upper()}_DEBEZIUM_PASSWORD"])
-            self._run(system, EXAMPLE.ddl(system) + login[system].format(password))
+            self._run(system, self.example.ddl(system) + login[system].format(password))
 
     def progress(self) -> Progress | None:
         """How far the databases are; None where they have not been filled.
@@ -75,34 +81,34 @@ class Databases:
         Raises
         ------
         LakeError
-            Only one of them was filled, or each with something else.
+            Only some of them were filled, or each with something else.
         """
         query = "select scale, seed, row_changes, transactions from lake.progress;"
-        kept: list[Progress | None] = []
-        for system in SYSTEMS:
+        kept: dict[System, Progress | None] = {}
+        for system in self.systems:
             fields = self._run(system, query).replace("|", "\t").split()
-            kept.append(Progress(float(fields[0]), *map(int, fields[1:])) if fields else None)
-        first, second = kept
-        if first is None and second is None:
+            kept[system] = Progress(float(fields[0]), *map(int, fields[1:])) if fields else None
+        filled = [progress for progress in kept.values() if progress]
+        if not filled:
             return None
-        if first is None or second is None or (first.scale, first.seed) != (second.scale, second.seed):
+        if len(filled) < len(kept) or len({(progress.scale, progress.seed) for progress in filled}) > 1:
             raise LakeError(
-                f"PostgreSQL holds {first or 'nothing'}, MariaDB {second or 'nothing'}",
+                ", ".join(f"{system} holds {progress or 'nothing'}" for system, progress in kept.items()),
                 where=str(self.settings.home),
-                expected="both filled with the same",
+                expected="all filled with the same",
                 action="`make down`, remove that folder, `make up`",
             )
         # Transactions are applied one after the other, whichever database they are of.
-        return max(first, second, key=lambda progress: progress.transactions)
+        return max(filled, key=lambda progress: progress.transactions)
 
     def fill(self, scale: float, seed: int, row_changes: int = DEFAULT_ROW_CHANGES) -> int:
         """Loads the generator's snapshot into the empty tables, each database in one transaction; the rows loaded."""
-        rows = EXAMPLE.snapshot(scale, seed)
+        rows = self.example.snapshot(scale, seed)
         begun = f"insert into lake.progress values ({scale}, {seed}, {row_changes}, 0);\n"
         with tempfile.TemporaryDirectory(prefix="lake-fill-") as folder:
-            for system in SYSTEMS:
+            for system in self.systems:
                 script = ["begin;\n"]
-                for table in (table for table in EXAMPLE.tables if system_of(table) == system):
+                for table in (table for table in self.example.tables if system_of(table) == system):
                     values = zip(*(column.to_pylist() for column in rows[table.full_name].columns), strict=True)
                     for number, part in enumerate(_parts(values, _ROWS_A_FILE)):
                         file = Path(folder) / f"{table.name}-{number}.txt"
@@ -123,12 +129,18 @@ class Databases:
     def counts(self) -> dict[str, int]:
         """Rows of each table, by `<schema>.<table>`."""
         counted = {}
-        for table in EXAMPLE.tables:
+        for table in self.example.tables:
             counted[table.full_name] = int(self._run(system_of(table), f"select count(*) from {name(table)};"))
         return counted
 
+    @property
+    def _database(self) -> str:
+        """PostgreSQL's; MariaDB's databases are what PostgreSQL's schemas are."""
+        (name,) = {table.database for table in self.example.tables if system_of(table) == "postgresql"}
+        return name
+
     def _server(self, system: System) -> tuple[PostgreSQL | MariaDB, str]:
-        return (self.postgresql, DATABASE) if system == "postgresql" else (self.mariadb, "")
+        return (self.postgresql, self._database) if system == "postgresql" else (self.mariadb, "")
 
     def _run(self, system: System, script: str, *, database: str = "") -> str:
         server, usual = self._server(system)
@@ -207,8 +219,8 @@ def apply_changes(
     progress = databases.progress()
     if progress is None:
         raise LakeError("the databases are empty", where=str(databases.settings.home), action="run `make up`")
-    database = EXAMPLE.snapshot(progress.scale, progress.seed)
-    transactions = EXAMPLE.history(database, progress.scale, progress.seed, progress.row_changes)
+    database = databases.example.snapshot(progress.scale, progress.seed)
+    transactions = databases.example.history(database, progress.scale, progress.seed, progress.row_changes)
     left = list(islice(transactions, progress.transactions, None if count is None else progress.transactions + count))
     if not left and count != 0:
         raise LakeError(
@@ -216,12 +228,13 @@ def apply_changes(
             where=str(databases.settings.home),
             action="`make down`, remove that folder, `make up`; `--row-changes` of `up` makes the history longer",
         )
-    with databases.open("postgresql") as postgresql, databases.open("mariadb") as mariadb:
+    with ExitStack() as stack:
+        sessions = {system: stack.enter_context(databases.open(system)) for system in databases.systems}
         began = time.monotonic()
         for number, transaction in enumerate(left):
             if rate:
                 time.sleep(max(0.0, began + number / rate - time.monotonic()))
-            session = mariadb if transaction.system == "mariadb" else postgresql
+            session = sessions[system_of(transaction.changes[0].table)]
             done = progress.transactions + number + 1
             changes = "".join(statements(transaction))
             session.run(f"begin;\n{changes}update lake.progress set transactions = {done};\ncommit;")

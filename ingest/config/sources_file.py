@@ -29,6 +29,7 @@ from ingest.config.checks import (
 from ingest.config.connections import EventConnection
 from ingest.config.project import Project
 from ingest.config.rendering import Yaml, declaration_error, read_yaml
+from ingest.config.schema_files import with_meanings
 from ingest.config.tables import Column, ColumnOptions, IngestOptions, Table
 from ingest.errors import DeclarationError, Refusals
 
@@ -232,6 +233,8 @@ def _table(project: Project, file: Path, source: str, schema: str, defaults: Yam
     database = options.database and refusals.of(
         project.database, options.database.connection, where=f"{place}.database.connection"
     )
+    if columns and whole and whole.schema_file:
+        columns = refusals.of(with_meanings, columns, Path(whole.schema_file), where=where) or columns
     refusals.tell()
     assert connection is not None
     assert whole is not None

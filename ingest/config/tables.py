@@ -114,8 +114,6 @@ class IngestOptions(BaseModel):
                 raise ValueError(f"topic_pattern is '{self.topic_pattern}': {error}") from None
             if not self.key:
                 raise ValueError("topic_pattern is given and key is []: rows are known by their place in one topic")
-        if self.schema_file is not None and self.format == "json":
-            raise ValueError("schema_file is an Avro schema, and format is json")
         if self.key_schema_file is not None and not self.key:
             raise ValueError("key_schema_file is given and key is []: records of such a table have no key")
         if self.tombstones == "delete" and not self.key:

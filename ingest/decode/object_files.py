@@ -11,11 +11,12 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from ingest.config.schema_files import semantic_types
 from ingest.config.tables import Table
 from ingest.decode.avro_schema import readable
 from ingest.decode.decoded import Part
 from ingest.decode.json_events import JsonSource, json_parts
-from ingest.decode.registry import Registry, semantic_types
+from ingest.decode.registry import Registry
 from ingest.decode.typed_events import typed_part
 from ingest.decode.wire_format import RECORD_COLUMNS, record_parts
 from ingest.sources.raw import EventFile

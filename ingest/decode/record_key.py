@@ -17,10 +17,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.avro.functions import from_avro
 
+from ingest.config.schema_files import semantic_types
 from ingest.config.tables import Table
 from ingest.decode.avro_schema import without_logical_types
 from ingest.decode.fields import Field
-from ingest.decode.registry import Registry, parsed, schema_of_file, semantic_types
+from ingest.decode.registry import Registry, parsed, schema_of_file
 from ingest.errors import InputError
 from ingest.schema.connect import connect_schema
 

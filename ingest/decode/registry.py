@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -354,48 +353,3 @@ def parsed(spark: SparkSession, schema: WrittenSchema) -> tuple[str, str]:
         return "", f"cannot be parsed: {first_line(str(error.java_exception.getMessage()))}"
     kind = str(whole.getType().getName())
     return (str(whole.toString()), "") if kind == "record" else ("", f"is a {kind}, expected a record")
-
-
-def semantic_types(schema: str) -> dict[str, str]:
-    """Debezium's semantic type of each column whose Avro schema names one (`connect.name`), by column name.
-
-    Looks into the record itself and, for an envelope, into its `before` and `after`; of an array, at its elements.
-    Parameters that a value cannot be understood without stand behind the name (`...Decimal;scale=2`).
-    """
-    record = json.loads(schema)
-    named: dict[str, Any] = {}
-    for found in _records(record):
-        named.setdefault(found.get("name", ""), found)
-
-    def columns(fields: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str]]:
-        for field in fields:
-            for branch in _branches(field["type"]):
-                resolved = _element(named.get(branch, {}) if isinstance(branch, str) else branch)
-                if field["name"] in ("before", "after") and resolved.get("type") == "record":
-                    yield from columns(resolved["fields"])
-                elif "connect.name" in resolved and resolved.get("type") != "record":
-                    known = resolved.get("connect.parameters", {})
-                    parameters = [f"{key}={known[key]}" for key in ("scale", "length") if key in known]
-                    yield field["name"], ";".join([resolved["connect.name"], *parameters])
-
-    return dict(columns(record["fields"]))
-
-
-def _element(avro_type: Any) -> Any:
-    """The type of an array's elements, whatever else may be null; any other type as it is."""
-    while isinstance(avro_type, dict) and avro_type.get("type") == "array":
-        items = [item for item in _branches(avro_type["items"]) if item != "null"]
-        avro_type = items[0] if items and isinstance(items[0], dict) else {}
-    return avro_type
-
-
-def _branches(avro_type: Any) -> list[Any]:
-    return avro_type if isinstance(avro_type, list) else [avro_type]
-
-
-def _records(avro_type: Any) -> Iterator[dict[str, Any]]:
-    for branch in _branches(avro_type):
-        if isinstance(branch, dict) and branch.get("type") == "record":
-            yield branch
-            for field in branch["fields"]:
-                yield from _records(field["type"])

@@ -16,12 +16,13 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.avro.functions import from_avro
 
+from ingest.config.schema_files import semantic_types
 from ingest.config.tables import Table
 from ingest.decode.avro_schema import readable
 from ingest.decode.decoded import MISREAD, UNLIKE, Part
 from ingest.decode.json_events import JsonSource, json_parts, texts_again, tombstones_part
 from ingest.decode.record_key import RecordKeys, is_avro, schema_id_of
-from ingest.decode.registry import Registry, WrittenSchema, parsed, schema_of_file, semantic_types
+from ingest.decode.registry import Registry, WrittenSchema, parsed, schema_of_file
 from ingest.decode.typed_events import typed_part
 from ingest.errors import InputError
 from ingest.schema import masking
@@ -259,7 +260,7 @@ def _kind(table: Table, registry: Registry | None) -> Expression:
     kind = F.when(F.col("_lake_start_offset").isNull(), F.lit(f"{_BAD}a record without an offset")).when(
         value.isNull(), F.lit(_TOMBSTONE)
     )
-    if table.options.schema_file:
+    if table.options.schema_file and declared != "json":
         return kind.when(F.length(value) == 0, told).otherwise(F.lit(_BARE))
     if declared == "json":
         return kind.when(F.length(value) == 0, told).otherwise(F.lit(_JSON))

@@ -3,18 +3,7 @@
     Strict on both engines: a text that is no such array, or a value that is not of its type, fails the query.
 -#}
 {% macro json_array_rows(relation, json_column, fields, keep=[], outer=false) -%}
-    {%- set types = 'string|boolean|int|bigint|double|date|timestamp|decimal\\(\\d+, *\\d+\\)' -%}
-    {%- if fields is not mapping or not fields -%}
-        {{ exceptions.raise_compiler_error(
-            relation ~ ": got fields = " ~ fields ~ ", expected a mapping of fields to their types, at least one"
-        ) }}
-    {%- endif -%}
-    {%- for field, type in fields.items() if not modules.re.match('(' ~ types ~ ')$', type) or modules.re.search('["\'`]', field) -%}
-        {{ exceptions.raise_compiler_error(
-            relation ~ ": got field '" ~ field ~ "' of type '" ~ type ~ "', expected a name without quotes, and string, boolean, int, "
-            ~ "bigint, double, date, timestamp or decimal(p, s)"
-        ) }}
-    {%- endfor -%}
+    {%- do _require_json_fields(relation, fields) -%}
     {%- set names = (keep + ['position'] + fields.keys() | list) | map('lower') | list -%}
     {%- if keep is string or names | unique | list | length < names | length -%}
         {{ exceptions.raise_compiler_error(
@@ -22,9 +11,33 @@
             ~ ", expected lists of different names, none of them 'position'"
         ) }}
     {%- endif -%}
-    {#- The words null and nothing say the same as a null -#}
-    {%- set text = "nullif(nullif(trim(" ~ adapter.quote(json_column) ~ "), ''), 'null')" -%}
-    {{ return(adapter.dispatch('json_array_rows')(relation, text, fields, keep, outer)) }}
+    {{ return(adapter.dispatch('json_array_rows')(relation, _json_text(json_column), fields, keep, outer)) }}
+{%- endmacro %}
+
+{% macro _require_json_fields(told_of, fields) -%}
+    {%- set types = 'string|boolean|int|bigint|double|date|timestamp|decimal\\(\\d+, *\\d+\\)' -%}
+    {%- if fields is not mapping or not fields -%}
+        {{ exceptions.raise_compiler_error(
+            told_of ~ ": got fields = " ~ fields ~ ", expected a mapping of fields to their types, at least one"
+        ) }}
+    {%- endif -%}
+    {%- for field, type in fields.items() if not modules.re.match('(' ~ types ~ ')$', type) or modules.re.search('["\'`]', field) -%}
+        {{ exceptions.raise_compiler_error(
+            told_of ~ ": got field '" ~ field ~ "' of type '" ~ type ~ "', expected a name without quotes, and string, boolean, int, "
+            ~ "bigint, double, date, timestamp or decimal(p, s)"
+        ) }}
+    {%- endfor -%}
+{%- endmacro %}
+
+{#- The words null and nothing say the same as a null. -#}
+{% macro _json_text(json_column) -%}
+    nullif(nullif(trim({{ adapter.quote(json_column) }}), ''), 'null')
+{%- endmacro %}
+
+{% macro _spark_json_elements(fields) -%}
+    elements array<struct<
+        {%- for field, type in fields.items() %}{{ adapter.quote(field) }}: {{ type }}{{ ', ' if not loop.last }}{% endfor -%}
+    >>
 {%- endmacro %}
 
 {#-
@@ -44,7 +57,7 @@
     lateral view{{ ' outer' if outer }} posexplode(
         from_json(
             '{"elements":' || {{ text }} || '}',
-            'elements array<struct<{% for field, type in fields.items() %}{{ adapter.quote(field) }}: {{ type }}{{ ', ' if not loop.last }}{% endfor %}>>',
+            '{{ _spark_json_elements(fields) }}',
             map('mode', 'FAILFAST')
         ).elements
     ) as _at, _element

@@ -332,7 +332,7 @@ def test_files_that_are_no_records_are_left_out_and_named(make_project: MakeProj
     ("options", "registry", "told"),
     [
         ({"schema_file": "models/none.avsc"}, {}, "models/none.avsc"),
-        ({"schema_file": "models/none.avsc", "format": "json"}, {}, "format is json"),
+        ({"schema_file": "models/none.avsc", "format": "json"}, {}, "models/none.avsc"),
         ({"format": "protobuf"}, {}, "format"),
         ({}, {"url": "http://lake:geheim@registry"}, "keys of their own"),
         ({}, {"password": "geheim", "username": "lake"}, "password is written into the file"),

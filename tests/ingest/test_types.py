@@ -19,10 +19,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ingest.config.connectors import ConnectorName
+from ingest.config.schema_files import semantic_types
 from ingest.config.sources_file import parse_data_type
 from ingest.config.tables import Column
 from ingest.decode.fields import Field
-from ingest.decode.registry import semantic_types
 from ingest.decode.types import converted
 from ingest.errors import DeclarationError
 

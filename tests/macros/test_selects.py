@@ -135,6 +135,7 @@ CHANGES = [
 
 LATEST = "{{ latest_by_key(%s, ['region', 'number'], ['updated_at', 'delivery'], columns=%s) }}"
 LINES = f"{{{{ json_array_rows(%s, 'lines', {LINE_TYPES}, keep=['number'], outer=%s) }}}}"
+SOUND = f"select number, {{{{ is_json_array('lines', {LINE_TYPES}) }}}} as is_read from %s"
 COLUMNS = ["value", "region", "number", "updated_at", "delivery"]
 
 
@@ -153,17 +154,19 @@ SELECTS = {
     "all_lines": (LINES % ("%s", "true"), "orders"),
     "changed": ("{{ change_rows(%s, 'id', ['value']) }}", "kept"),
     "broken_lines": (LINES % ("%s", "false"), "broken"),
+    "read_orders": (SOUND, "orders"),
+    "read_broken": (SOUND, "broken"),
 }
 
 
 # A grammar takes any name for a function; these are Athena's, with the types and words before brackets.
 CALLED_ON_ATHENA = {
-    "array", "as", "cast", "coalesce", "decimal", "element_at", "from", "from_iso8601_timestamp",
+    "all_match", "and", "array", "as", "cast", "coalesce", "decimal", "element_at", "from", "from_iso8601_timestamp",
     "json_extract_scalar", "json_format", "json_parse", "length", "lower", "map", "md5", "nullif",
-    "over", "replace", "row_number", "timestamp", "to_hex", "to_utf8", "trim", "unnest", "varchar",
+    "over", "replace", "row_number", "timestamp", "to_hex", "to_utf8", "trim", "try", "unnest", "varchar",
     "_elements",
 }  # fmt: skip
-ON_ATHENA = ("latest_columns", "alive", "keyed_pairs", "keyed_types", "some_lines", "all_lines")
+ON_ATHENA = ("latest_columns", "alive", "keyed_pairs", "keyed_types", "some_lines", "all_lines", "read_orders")
 
 
 def shop(table: str) -> str:
@@ -189,6 +192,7 @@ WRONG = {
     "surrogate_key({'id': 'decimal(9, 7)'})": "surrogate_key: got the type 'decimal(9, 7)' of column 'id'",
     "json_array_rows('orders', 'lines', {})": "orders: got fields = {}, expected a mapping",
     "json_array_rows('orders', 'lines', {'id': 'map'})": "orders: got field 'id' of type 'map', expected",
+    "is_json_array('lines', {'id': 'map'})": "lines: got field 'id' of type 'map', expected",
     "json_array_rows('orders', 'lines', {'Position': 'int'})": "lists of different names, none of them 'position'",
     "change_rows('orders__changes', ['op'], ['value'])": "orders__changes: got a column 'op', a name",
     "change_rows('orders__changes', 'id', ['unknown_columns'])": "orders__changes: got a column 'unknown_columns'",
@@ -347,6 +351,11 @@ def test_json_that_is_not_what_was_said_fails(models: Models) -> None:
             assert "MALFORMED_RECORD" in str(error), error
         else:
             pytest.fail(f"{text} gave {found}")
+
+
+def test_what_would_fail_is_known_before(models: Models) -> None:
+    assert {row["is_read"] for row in models.rows("read_orders", "is_read")} == {True}
+    assert {row["is_read"] for row in models.rows("read_broken", "is_read")} == {False}
 
 
 def test_what_is_compiled_for_athena_is_athenas_sql(athena: Mapping[str, str]) -> None:

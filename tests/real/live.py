@@ -20,6 +20,7 @@ from dev.chain.databases import Databases
 from dev.chain.processes import running
 from dev.chain.servers import Chain
 from dev.chain.topics import Topics
+from examples import databases
 
 SCALE, SEED, ROW_CHANGES = 0.002, 7, 2_000
 MakeKafka = Callable[..., DbtProject]
@@ -52,7 +53,11 @@ class Live:
 
     @property
     def databases(self) -> Databases:
-        return Databases(self.chain.settings, self.chain.postgresql, self.chain.mariadb)
+        return self.databases_of("tickit")
+
+    def databases_of(self, system: str) -> Databases:
+        """An example system's databases."""
+        return Databases(self.chain.settings, self.chain.postgresql, self.chain.mariadb, databases(system))
 
     def processes(self) -> dict[str, psutil.Process | None]:
         """The process of each server."""

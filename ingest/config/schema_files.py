@@ -1,0 +1,91 @@
+"""Avro schemas as files that a declaration names (`schema_file`), and what a schema says of its columns' values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+from ingest.config.checks import refuse_idle_options
+from ingest.config.tables import Column, ColumnOptions, SemanticType
+from ingest.errors import DeclarationError
+
+_DECLARABLE = get_args(SemanticType)
+
+
+def with_meanings(columns: tuple[Column, ...], path: Path, *, where: str) -> tuple[Column, ...]:
+    """The columns with the semantic types that a schema gives them: where events have no schema of their own, such as
+    JSON without one, their dates and times mean what the file says. A column's own `semantic_type` comes first.
+
+    Raises
+    ------
+    DeclarationError
+        The file holds no Avro schema of a record.
+    """
+    try:
+        known = semantic_types(path.read_text(encoding="utf-8"))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DeclarationError(
+            f"the schema file '{path}' holds no schema of a record",
+            where=f"{where}: config.meta.ingest.schema_file",
+            expected="the Avro schema of a record (.avsc), as JSON",
+        ) from error
+    return tuple(_with_meaning(column, known.get(column.name)) for column in columns)
+
+
+def _with_meaning(column: Column, meaning: str | None) -> Column:
+    if column.semantic_type is not None or meaning not in _DECLARABLE:
+        return column
+    said = ColumnOptions.model_validate({"semantic_type": meaning})
+    try:
+        refuse_idle_options(said, column.data_type, where=column.name)
+    except DeclarationError:  # of a type that such a value is not written to: the landing says what becomes of it
+        return column
+    return replace(column, semantic_type=said.semantic_type)
+
+
+def semantic_types(schema: str) -> dict[str, str]:
+    """Debezium's semantic type of each column whose Avro schema names one (`connect.name`), by column name.
+
+    Looks into the record itself and, for an envelope, into its `before` and `after`; of an array, at its elements.
+    Parameters that a value cannot be understood without stand behind the name (`...Decimal;scale=2`).
+    """
+    record = json.loads(schema)
+    named: dict[str, Any] = {}
+    for found in _records(record):
+        named.setdefault(found.get("name", ""), found)
+
+    def columns(fields: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+        for field in fields:
+            for branch in _branches(field["type"]):
+                resolved = _element(named.get(branch, {}) if isinstance(branch, str) else branch)
+                if field["name"] in ("before", "after") and resolved.get("type") == "record":
+                    yield from columns(resolved["fields"])
+                elif "connect.name" in resolved and resolved.get("type") != "record":
+                    known = resolved.get("connect.parameters", {})
+                    parameters = [f"{key}={known[key]}" for key in ("scale", "length") if key in known]
+                    yield field["name"], ";".join([resolved["connect.name"], *parameters])
+
+    return dict(columns(record["fields"]))
+
+
+def _element(avro_type: Any) -> Any:
+    """The type of an array's elements, whatever else may be null; any other type as it is."""
+    while isinstance(avro_type, dict) and avro_type.get("type") == "array":
+        items = [item for item in _branches(avro_type["items"]) if item != "null"]
+        avro_type = items[0] if items and isinstance(items[0], dict) else {}
+    return avro_type
+
+
+def _branches(avro_type: Any) -> list[Any]:
+    return avro_type if isinstance(avro_type, list) else [avro_type]
+
+
+def _records(avro_type: Any) -> Iterator[dict[str, Any]]:
+    for branch in _branches(avro_type):
+        if isinstance(branch, dict) and branch.get("type") == "record":
+            yield branch
+            for field in branch["fields"]:
+                yield from _records(field["type"])
