@@ -19,7 +19,7 @@ from types import SimpleNamespace
 class Shop:
     about = "a shop of one table"
 
-    def generate(self, to, *, scale, seed, form, phase, ends, progress):
+    def generate(self, to, *, scale, seed, form="json", phase, ends, progress):
         progress("shop.sale", 3, 3)
         return SimpleNamespace(records=3, files=1, late=0, repeated=0)
 
