@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Final, Literal
 
 from examples.generating.draw import stream
-from examples.pagila.rows import ODD_FEATURES, fulltext_of
+from examples.pagila.rows import ODD_FEATURES, RATINGS, fulltext_of
 from examples.pagila.tables import ACTOR, CATEGORY, FILM, FILM_ACTOR, FILM_CATEGORY, TABLES, Key, Row, Table, Value
 
 SNAPSHOT_AT: Final = datetime(2023, 8, 20, 1, 43, 37)
@@ -187,6 +187,8 @@ def _a_days_work(database: Database, scale: float, seed: int) -> None:
                 features = list(ODD_FEATURES.values())[value % len(ODD_FEATURES)]
                 database.update(FILM, film, special_features=features)
             elif kind % 10 == 3:
+                database.update(FILM, film, rating=RATINGS[value % 5])
+            elif kind % 10 == 4:
                 database.update(ACTOR, 7 + value % 30, last_name=f"{value % 900 + 100:04d}")
             else:
                 database.update(FILM, film, rental_rate=Decimal(99 + 100 * (value % 6)).scaleb(-2), length=None)
