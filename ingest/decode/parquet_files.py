@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from ingest.config.tables import Table
+from ingest.decode.decoded import is_control_schema
 from ingest.decode.registry import semantic_types
 from ingest.decode.typed_events import is_envelope_type
 from ingest.sources.raw import EventFile
@@ -55,9 +56,9 @@ class Footer:
 def footer_of(spark: SparkSession, table: Table, file: EventFile) -> Footer:
     """The footer of a Parquet file of a table's topic.
 
-    Events are envelopes, have a field of Debezium's unwrap transform (`__...`), or the table's key. Sources of the
-    rules: the columns of Spark's Kafka source ("Structured Streaming + Kafka Integration Guide"); Debezium's
-    documentation of the envelope and of ExtractNewRecordState.
+    Events are envelopes, have a field of Debezium's unwrap transform (`__...`) or the table's key, or are no changes of
+    a row, such as heartbeats. Sources of the rules: the columns of Spark's Kafka source ("Structured Streaming + Kafka
+    Integration Guide"); Debezium's documentation of the envelope and of ExtractNewRecordState.
     """
     hadoop = spark._jsc.hadoopConfiguration()
     path = java_class(spark, "org.apache.hadoop.fs.Path")(file.path)
@@ -83,7 +84,8 @@ def footer_of(spark: SparkSession, table: Table, file: EventFile) -> Footer:
 
 def _sorted_out(table: Table, schema: T.StructType, meanings: Mapping[str, str]) -> Footer:
     found = {item.name: item.dataType for item in schema.fields}
-    if is_envelope_type(schema) or any(name.startswith("__") for name in found):
+    is_unwrapped = any(name.startswith("__") for name in found)
+    if is_envelope_type(schema) or is_unwrapped or is_control_schema(set(found), table):
         return Footer("events", schema, meanings)
     wrong = [
         f"{name} {found[name].simpleString() if name in found else 'absent'}"

@@ -78,7 +78,7 @@ def test_films_1_to_5_become_what_the_article_shows(tmp_path: Path) -> None:
 def test_equal_arguments_give_equal_bytes_in_one_phase_or_two(tmp_path: Path) -> None:
     generate("pagila", tmp_path / "whole", scale=SCALE)
     for phase in ("snapshot", "changes"):
-        generate("pagila", tmp_path / "phases", scale=SCALE, phase=phase)  # type: ignore[arg-type]
+        generate("pagila", tmp_path / "phases", scale=SCALE, phase=phase)
     assert files(tmp_path / "whole") == files(tmp_path / "phases")
     generate("pagila", tmp_path / "other", scale=SCALE, seed=43)
     assert files(tmp_path / "other") != files(tmp_path / "whole")
