@@ -1,4 +1,4 @@
-{#- An actor or a category that changes its name reaches films by the arrays alone: such a run compares the whole table. -#}
+{#- A renamed actor or category reaches films by the arrays alone: such a run compares the whole table. -#}
 {{
     config(
         materialized='incremental',
