@@ -7,7 +7,7 @@ leave it in one transaction. A changed primary key is what Debezium makes of it:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -62,7 +62,7 @@ class Database:
     _pending: list[Change] = field(default_factory=list)
 
     @classmethod
-    def of(cls, rows: Mapping[str, list[Row]]) -> Database:
+    def of(cls, rows: Mapping[str, Sequence[Row]]) -> Database:
         """The tables with these rows."""
         return cls({table.name: {table.key_of(row): row for row in rows[table.name]} for table in TABLES})
 
@@ -97,6 +97,13 @@ class Database:
         """No such row any more."""
         self._pending.append(Change(table, "d", self.tables[table.name].pop(key), None))
 
+    def delete_film(self, film: Value) -> None:
+        """No such film any more, nor what refers to it."""
+        for table in (FILM_ACTOR, FILM_CATEGORY):
+            for key in self.keys(table, "film_id", film):
+                self.delete(table, *key)
+        self.delete(FILM, film)
+
     def rows(self, table: Table) -> list[Row]:
         """The rows in the order of their key."""
         held = self.tables[table.name]
@@ -120,7 +127,7 @@ def changed(rows: Mapping[str, list[Row]], scale: float, seed: int) -> Database:
     database = Database.of(rows)
     _first_statements(database)
     _second_statements(database)
-    _a_days_work(database, scale, seed)
+    a_days_work(database, scale, seed)
     return database
 
 
@@ -168,8 +175,8 @@ def _move_category(database: Database, *, film: int, category: int) -> None:
             database.update(FILM_CATEGORY, *key, category_id=category)
 
 
-def _a_days_work(database: Database, scale: float, seed: int) -> None:
-    """Other films change, come and go, with who plays in them."""
+def a_days_work(database: Database, scale: float, seed: int) -> None:
+    """Other films change, come and go, with who plays in them; of the films above none does."""
     rng = stream(seed, _STREAM)
     for number in range(max(40, round(200 * scale))):
         kind, which, value = (int(drawn) for drawn in rng.integers(0, 1_000_000, 3))
@@ -179,10 +186,7 @@ def _a_days_work(database: Database, scale: float, seed: int) -> None:
             if kind % 10 == 0:
                 _release(database, number, value)
             elif kind % 10 == 1:
-                for table in (FILM_ACTOR, FILM_CATEGORY):
-                    for key in database.keys(table, "film_id", film):
-                        database.delete(table, *key)
-                database.delete(FILM, film)
+                database.delete_film(film)
             elif kind % 10 == 2:
                 features = list(ODD_FEATURES.values())[value % len(ODD_FEATURES)]
                 database.update(FILM, film, special_features=features)

@@ -79,9 +79,14 @@ def read_snapshot(table: Table, rows: Sequence[Row], shift: timedelta) -> list[E
     ]
 
 
-def read_log(transactions: Iterable[Transaction], shift: timedelta) -> Iterator[Event]:
-    """The events of transactions in commit order. A position grows with each change, the time with each transaction."""
-    lsn, last_commit = _SNAPSHOT_LSN + 553_464, None
+def read_log(
+    transactions: Iterable[Transaction], shift: timedelta, begins: int = _SNAPSHOT_LSN + 553_464
+) -> Iterator[Event]:
+    """The events of transactions in commit order. A position grows with each change, the time with each transaction.
+
+    `begins`: the position before the first change.
+    """
+    lsn, last_commit = begins, None
     for number, transaction in enumerate(transactions, start=1):
         at_us = _micros(transaction.committed_at + shift)
         for change in transaction.changes:

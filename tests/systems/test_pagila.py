@@ -18,6 +18,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -28,7 +29,8 @@ from pyspark.sql import SparkSession
 
 from examples import system
 from examples.generating.debezium import Form
-from examples.pagila.events import read_snapshot
+from examples.pagila.changes import Database, a_days_work
+from examples.pagila.events import Event, deliver, read_log, read_snapshot
 from examples.pagila.files import arrow_schema, envelope, write_file
 from examples.pagila.rows import ODD_FEATURES
 from examples.pagila.tables import FILM, TABLES, Column, Table
@@ -180,17 +182,27 @@ def project_of(where: Path) -> DbtProject:
 
 @dataclass(frozen=True)
 class Played:
-    """Pagila landed in both forms, with its marts built after the snapshot and after the changes, from Parquet."""
+    """Pagila landed in both forms; the marts built from Parquet, and again after a day's work.
+
+    Attributes
+    ----------
+    landed:
+        The live rows of each table as soon as what was delivered is landed, by form and table.
+    tombstones:
+        The deleted rows likewise, of film_actor.
+    after:
+        The source's tables after the day's work.
+    """
 
     spark: SparkSession
     delivered: Delivered
-    projects: Mapping[str, DbtProject]
+    landed: Mapping[str, Mapping[str, list[Row]]]
+    tombstones: Mapping[str, list[Row]]
+    totals: Mapping[str, Mapping[str, Counts]]
+    after: Mapping[str, list[Row]]
+    project: DbtProject
     models: Models
     built: Mapping[str, Outcome]
-
-    def silver(self, form: str, table: str) -> list[Row]:
-        """The live rows of a table, by key."""
-        return self.projects[form].rows(self.spark, table)
 
     def mart(self, name: str, where: str = "true") -> list[Row]:
         """Rows of a mart, without Hudi's columns."""
@@ -206,15 +218,50 @@ def played(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pla
     has_real = all((SHARED / folder).is_dir() for folder in ("pagila", "debezium-captures"))
     delivered = real() if has_real else generated(where / "generated")
     projects = {form: project_of(where) for form in FORMS}
-    delivered.deliver(projects["JSON"].bronze, "envelope", "snapshot", "changes")
-    projects["JSON"].land_well(spark)
-    delivered.deliver(projects["Parquet"].bronze, "parquet", "snapshot")
-    projects["Parquet"].land_well(spark)
-    models = Models(spark, projects["Parquet"])
+    landed, tombstones, totals = {}, {}, {}
+    for form, project in projects.items():
+        delivered.deliver(project.bronze, FORMS[form], "snapshot", "changes")
+        project.land_well(spark)
+        landed[form] = {table.name: project.rows(spark, table.name) for table in TABLES}
+        columns = ("actor_id", "film_id", "last_update", "__op", "__deleted")
+        every = project.rows(spark, "film_actor", *columns, live=False)
+        tombstones[form] = [row for row in every if row["__deleted"] == "true"]
+        totals[form] = {table.name: project.state(spark, table.name).totals for table in TABLES}
+    of_parquet = projects["Parquet"]
+    models = Models(spark, of_parquet)
     models.run()
-    delivered.deliver(projects["Parquet"].bronze, "parquet", "changes")
-    projects["Parquet"].land_well(spark)
-    return Played(spark, delivered, projects, models, models.dbt("build"))
+    further = a_day_after(delivered)
+    for table in TABLES:
+        told = [envelope(event, "parquet") for event in further.events[table.name]]
+        write_file(of_parquet.bronze, "parquet", table, told, delivered.number(table.name)) if told else None
+    of_parquet.land_well(spark)
+    built = models.dbt("build")
+    return Played(spark, delivered, landed, tombstones, totals, further.rows, of_parquet, models, built)
+
+
+@dataclass(frozen=True)
+class Further:
+    """Events after those that were delivered, late and repeated ones among them, and the tables after these."""
+
+    events: Mapping[str, list[Event]]
+    rows: Mapping[str, list[Row]]
+
+
+def a_day_after(delivered: Delivered) -> Further:
+    """A day's work on the rows that are there, real or not; film 5 goes, if it has not gone."""
+    database = Database.of(delivered.rows)
+    if (5,) in database.tables["film"]:
+        with database.transaction():
+            database.delete_film(5)
+    a_days_work(database, 1.0, 7)
+    log = list(read_log(database.transactions, timedelta(), begins=90_000_000))
+    rng = np.random.default_rng(7)
+    events = {}
+    for table in TABLES:
+        again = read_snapshot(table, delivered.rows[table.name], timedelta())
+        changes = [event for event in log if event.table is table]
+        events[table.name] = [delivery.event for delivery in deliver(changes, again, rng)]
+    return Further(events, {table.name: [dict(row) for row in database.rows(table)] for table in TABLES})
 
 
 def by_key(table: Table, rows: Sequence[Row]) -> list[Row]:
@@ -231,11 +278,9 @@ def test_real_rows_and_captures_are_used(played: Played) -> None:
 @pytest.mark.parametrize("table", [table.name for table in TABLES])
 @pytest.mark.parametrize("form", FORMS)
 def test_current_rows_are_exactly_the_sources(form: str, table: str, played: Played) -> None:
-    expected = by_key(BY_NAME[table], played.delivered.rows[table])
-    assert played.silver(form, table) == expected
-    totals = played.projects[form].state(played.spark, table).totals
-    assert totals.read == played.delivered.number(table)
-    assert totals.quarantined == 0
+    assert played.landed[form][table] == by_key(BY_NAME[table], played.delivered.rows[table])
+    totals = played.totals[form][table]
+    assert (totals.read, totals.quarantined) == (played.delivered.number(table), 0)
 
 
 @pytest.mark.parametrize("film", range(1, 6))
@@ -243,52 +288,61 @@ def test_films_1_to_5_are_as_their_last_change_left_them(film: int, played: Play
     told = [each for each in played.delivered.changes["film"] if (each["after"] or each["before"])["film_id"] == film]
     expected = [row for row in played.delivered.rows["film"] if row["film_id"] == film]
     for form in FORMS:
-        assert [row for row in played.silver(form, "film") if row["film_id"] == film] == expected
+        assert [row for row in played.landed[form]["film"] if row["film_id"] == film] == expected
     columns = {"release_year": "release_year", "rental_rate": "rental_rate", "rental_duration_days": "rental_duration"}
     found = [{of: row[name] for name, of in columns.items()} for row in played.mart("dim_films", f"film_id = {film}")]
-    assert found == [{name: row[name] for name in columns.values()} for row in expected]
+    # Film 5 is deleted at last.
+    assert found == [{name: row[name] for name in columns.values()} for row in expected if film != 5]
     # Film 3 of the generated rows gets other categories, and no other values.
     assert told or (film == 3 and not played.delivered.is_real)
 
 
-def test_all_actors_of_film_375_left_it_and_no_other_film(played: Played) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_all_actors_of_film_375_left_it_and_no_other_film(form: str, played: Played) -> None:
     before = [each["after"] for each in played.delivered.snapshot["film_actor"]]
     gone = sorted(row["actor_id"] for row in before if row["film_id"] == 375)
-    others = {(row["actor_id"], row["film_id"]) for row in played.delivered.rows["film_actor"]}
+    of_375 = [row for row in played.tombstones[form] if row["film_id"] == 375]
     assert len(gone) == 5
-    for project in played.projects.values():
-        found = project.rows(played.spark, "film_actor", "actor_id", "film_id", "last_update", "__op", live=False)
-        of_375 = [row for row in found if row["film_id"] == 375]
-        # A delete's before has the key, and fillers: 1970 was never in the table.
-        expected = [{"film_id": 375, "last_update": None, "__op": "d"}] * 5
-        assert [{name: row[name] for name in ("film_id", "last_update", "__op")} for row in of_375] == expected
-        assert sorted(row["actor_id"] for row in of_375) == gone
-        assert {(row["actor_id"], row["film_id"]) for row in project.rows(played.spark, "film_actor")} == others
+    assert sorted(row["actor_id"] for row in of_375) == gone
+    # A delete's before has the key, and fillers: 1970 was never in the table.
+    assert {(row["last_update"], row["__op"]) for row in of_375} == {(None, "d")}
+    others = {(row["actor_id"], row["film_id"]) for row in played.landed[form]["film_actor"]}
     assert {actor for actor, _ in others} >= set(gone)
+    assert 375 not in {film for _, film in others}
+
+
+def test_film_375_has_no_actors_in_the_marts(played: Played) -> None:
     assert played.mart("fct_film_actors", "film_id = 375") == []
     (film,) = played.mart("dim_films", "film_id = 375")
     assert (film["actor_count"], film["actor_names"]) == (0, [])
+
+
+@pytest.mark.parametrize("table", [table.name for table in TABLES])
+def test_rows_are_the_sources_after_a_day_of_late_and_repeated_events(table: str, played: Played) -> None:
+    assert played.project.rows(played.spark, table) == by_key(BY_NAME[table], played.after[table])
 
 
 def test_models_and_their_tests_are_well(played: Played) -> None:
     assert not {name: each for name, each in played.built.items() if each.status not in ("success", "pass", "no-op")}
     assert sum(each.status == "pass" for each in played.built.values()) > 40
     # An increment, and not a table that was made anew.
-    assert len(played.models.commits("dim_films")) == 2
+    assert [len(played.models.commits(name)) for name in ("dim_films", "fct_film_actors")] == [2, 2]
 
 
 def test_films_have_their_languages_categories_and_actors(played: Played) -> None:
-    rows = played.delivered.rows
+    rows = played.after
     languages = {row["language_id"]: row["name"].rstrip() for row in rows["language"]}
     categories = {row["category_id"]: row["name"] for row in rows["category"]}
     actors = {row["actor_id"]: f"{row['first_name']} {row['last_name']}" for row in rows["actor"]}
-    of_film: dict[int, dict[str, list[str]]] = {
-        row["film_id"]: {"actors": [], "categories": []} for row in rows["film"]
-    }
-    for row in rows["film_actor"]:
-        of_film.get(row["film_id"], {"actors": []})["actors"].append(actors[row["actor_id"]])
-    for row in rows["film_category"]:
-        of_film.get(row["film_id"], {"categories": []})["categories"].append(categories[row["category_id"]])
+
+    def named(table: str, key: str, names: Mapping[int, str]) -> dict[int, list[str]]:
+        found: dict[int, list[str]] = {row["film_id"]: [] for row in rows["film"]}
+        for row in rows[table]:
+            found.get(row["film_id"], []).append(names[row[key]])
+        return {film: sorted(each) for film, each in found.items()}
+
+    of_categories = named("film_category", "category_id", categories)
+    of_actors = named("film_actor", "actor_id", actors)
     expected = {
         row["film_id"]: (
             row["title"],
@@ -296,8 +350,8 @@ def test_films_have_their_languages_categories_and_actors(played: Played) -> Non
             languages[row["language_id"]],
             languages.get(row["original_language_id"]),
             row["special_features"],
-            sorted(of_film[row["film_id"]]["categories"]),
-            sorted(of_film[row["film_id"]]["actors"]),
+            of_categories[row["film_id"]],
+            of_actors[row["film_id"]],
         )
         for row in rows["film"]
     }
