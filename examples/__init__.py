@@ -6,6 +6,7 @@ One system is a folder here. Everything that plays one asks :func:`system` for i
 from __future__ import annotations
 
 from datetime import date
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import cast
@@ -75,10 +76,11 @@ def generate(
     *,
     scale: float = 1.0,
     seed: int = 42,
-    form: Form = "avro",
+    form: Form | None = None,
     phase: Phase = "all",
     ends: date | None = None,
     progress: Progress | None = None,
 ) -> Written:
-    """Writes a system's change events: its :meth:`ExampleSystem.generate`."""
-    return system(name).generate(to, scale=scale, seed=seed, form=form, phase=phase, ends=ends, progress=progress)
+    """Writes a system's change events: its :meth:`ExampleSystem.generate`; without a form in one of its own."""
+    play = partial(system(name).generate, to, scale=scale, seed=seed, phase=phase, ends=ends, progress=progress)
+    return play(form=form) if form else play()

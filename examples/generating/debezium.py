@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from examples.generating.model import Column, ColumnType, Database, Row, RowChange, System, Table, Transaction
 
-Form = Literal["avro", "json", "envelope"]
+Form = Literal["avro", "json", "envelope", "parquet"]
 FORMS: Final[tuple[Form, ...]] = ("avro", "json", "envelope")
 EventOp = Literal["r", "c", "u", "d"]
 Source = Mapping[str, Any]

@@ -141,8 +141,8 @@ def generate(
     LakeError
         Unknown form or phase; scale or seed out of range; ``out`` holds something else.
     """
-    _check_one_of("form", form, FORMS)
-    _check_one_of("phase", phase, get_args(Phase))
+    require_one_of("form", form, FORMS)
+    require_one_of("phase", phase, get_args(Phase))
     scale = float(scale)
     rows = databases.snapshot(scale, seed)
     settings: dict[str, Any] = {
@@ -153,8 +153,8 @@ def generate(
         "ends": str(ends or databases.last_day),
     }
     shift_us = ((ends or databases.last_day) - databases.last_day).days * 86_400_000_000
-    earlier = _earlier_phases(out, settings)
-    _write_manifest(out, settings, earlier)  # before any event: a run that breaks off leaves its settings behind
+    earlier = earlier_phases(out, settings)
+    write_manifest(out, settings, earlier)  # before any event: a run that breaks off leaves its settings behind
 
     writing = _Writing(databases, rows, scale, seed, shift_us, out, form, progress)
     done: list[TopicSummary] = []
@@ -166,7 +166,7 @@ def generate(
     written = {(topic["topic"], topic["phase"]): topic for topic in earlier}
     written |= {(topic.topic, topic.phase): asdict(topic) for topic in done}
     topics = [written[key] for key in sorted(written, key=lambda key: (key[1] != "snapshot", key[0]))]
-    _write_manifest(out, settings, topics)
+    write_manifest(out, settings, topics)
     return Summary(databases.name, seed, scale, form, phase, tuple(done))
 
 
@@ -246,7 +246,7 @@ def _land(
     )
 
 
-def _earlier_phases(out: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
+def earlier_phases(out: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
     """Topics that the folder's manifest lists; refuses a folder made with other settings."""
     path = out / "manifest.json"
     if not path.exists():
@@ -264,7 +264,7 @@ def _earlier_phases(out: Path, settings: dict[str, Any]) -> list[dict[str, Any]]
     return topics
 
 
-def _write_manifest(out: Path, settings: dict[str, Any], topics: list[dict[str, Any]]) -> None:
+def write_manifest(out: Path, settings: dict[str, Any], topics: list[dict[str, Any]]) -> None:
     totals = {name: sum(topic[name] for topic in topics) for name in ("records", "events", "late", "repeated")}
     manifest = settings | totals | {"topics": topics}
     write_whole(out / "manifest.json", (json.dumps(manifest, indent=2) + "\n").encode())
@@ -274,7 +274,7 @@ def _words(settings: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in settings.items())
 
 
-def _check_one_of(what: str, found: str, allowed: Sequence[str]) -> None:
+def require_one_of(what: str, found: str, allowed: Sequence[str]) -> None:
     if found not in allowed:
         raise LakeError(
             f"{what} {found!r}",

@@ -22,7 +22,7 @@ from ingest.cli.options import Debug
 from ingest.errors import LakeError
 
 GROUP = "lake.examples"
-Form = Literal["avro", "json", "envelope"]
+Form = Literal["avro", "json", "envelope", "parquet"]
 Phase = Literal["snapshot", "changes", "all"]
 Dataset = Annotated[str, typer.Argument(metavar="DATASET", help="An example system, such as tickit.")]
 
@@ -56,12 +56,13 @@ class Example(Protocol):
         *,
         scale: float,
         seed: int,
-        form: Form,
+        form: Form = ...,
         phase: Phase,
         ends: date | None,
         progress: Callable[[str, int, int], None] | None,
     ) -> Written:
-        """Writes its change events; `progress` is told topic, records written, and records in all."""
+        """Writes its change events; `progress` is told topic, records written, and records in all. Without a form:
+        in one of its own."""
 
     @property
     def about(self) -> str:
@@ -143,7 +144,9 @@ def generate(
     to: Annotated[Path, typer.Option("--out", help="Folder to write bronze/, oracle/ and manifest.json to.")],
     scale: Annotated[float, typer.Option(help="1 is the original size.")] = 1.0,
     seed: Annotated[int, typer.Option(help="The same seed and scale give the same bytes.")] = 42,
-    form: Annotated[Form, typer.Option(help="How Debezium writes the events.")] = "avro",
+    form: Annotated[
+        Optional[Form], typer.Option(help="How Debezium writes the events; by default as the system has them.")
+    ] = None,
     phase: Annotated[Phase, typer.Option(help="The snapshot, the changes after it, or all of it.")] = "all",
     ends: Annotated[
         Optional[datetime],
@@ -169,9 +172,9 @@ def generate(
                 bars[step] = progress.add_task(step, total=total)
             progress.update(bars[step], completed=done, total=total)
 
-        summary = find(dataset).generate(
-            to, scale=scale, seed=seed, form=form, phase=phase, ends=ends.date() if ends else None, progress=show
-        )
+        day = ends.date() if ends else None
+        play = partial(find(dataset).generate, to, scale=scale, seed=seed, phase=phase, ends=day, progress=show)
+        summary = play(form=form) if form else play()
     out.print(
         f"{summary.records:,} events in {summary.files} files below {to} "
         f"({summary.late:,} late, {summary.repeated:,} repeated)"

@@ -1,14 +1,14 @@
-"""Files of change events to decoded changes: JSON lines, and Avro object files with the schema each file carries."""
+"""Files of change events to decoded changes: JSON lines, Avro object files and Parquet, which bring their schema."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column as Expression
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest.config.schema_files import semantic_types
@@ -16,6 +16,7 @@ from ingest.config.tables import Table
 from ingest.decode.avro_schema import readable
 from ingest.decode.decoded import Part
 from ingest.decode.json_events import JsonSource, json_parts
+from ingest.decode.parquet_files import Footer, footer_of
 from ingest.decode.registry import Registry
 from ingest.decode.typed_events import typed_part
 from ingest.decode.wire_format import RECORD_COLUMNS, record_parts
@@ -45,13 +46,14 @@ def read_files(
 ) -> tuple[tuple[Part, ...], tuple[HeldBack, ...]]:
     """The events of some files of a table, not decoded yet, in parts of one schema each; and the files left out.
 
-    Reads the headers of Avro files and searches texts.
+    Reads the headers of Avro files and the footers of Parquet files, and searches texts.
 
     `table` has the columns that are known (see `ingest.decode.json_events.json_parts`, of `thorough` and `by_examples`
     too).
     """
     text = [file for file in files if file.encoding == "json"]
-    by_schema: dict[str, list[EventFile]] = {}
+    of_avro: dict[str, list[EventFile]] = {}
+    of_parquet: dict[str, tuple[Footer, list[EventFile]]] = {}
     of_records: list[EventFile] = []
     held_back = []
     for file in files:
@@ -60,30 +62,39 @@ def read_files(
             if reason:
                 held_back.append(HeldBack(file, reason))
             else:
-                by_schema.setdefault(schema, []).append(file)
-        if file.encoding == "records":
-            reason = probe_records(spark, file)
-            if reason:
-                held_back.append(HeldBack(file, reason))
-            else:
+                of_avro.setdefault(schema, []).append(file)
+        if file.encoding == "parquet":
+            footer = footer_of(spark, table, file)
+            if footer.problem:
+                held_back.append(HeldBack(file, footer.problem))
+            elif footer.holds == "records":
                 of_records.append(file)
+            else:
+                of_parquet.setdefault(repr(footer), (footer, []))[1].append(file)
     parts: list[Part] = []
     if text:
         lines = spark.read.text(_literal(text))
         own = lines.select("value", *_origin())
         events = sum(file.size for file in text) // _USUAL_TEXT
         parts += json_parts(JsonSource(own, events=events), table, thorough=thorough, by_examples=by_examples)
-    for written, group in by_schema.items():
+    for written, group in of_avro.items():
         schema = readable(written)
-        records = spark.read.format("avro").option("avroSchema", schema).load(_literal(group))
-        event = F.struct(*(F.col(f"`{name}`") for name in records.columns)).alias("event")
-        parts.append(typed_part(records.select(event, *_origin()), semantic_types(schema)))
+        rows = spark.read.format("avro").option("avroSchema", schema).load(_literal(group))
+        parts.append(_rows_part(rows, semantic_types(schema)))
+    for footer, group in of_parquet.values():
+        parts.append(_rows_part(spark.read.schema(footer.schema).parquet(*_literal(group)), footer.meanings))
     if of_records:
         records = spark.read.schema(RECORD_COLUMNS).parquet(*_literal(of_records))
         registry = Registry.of(spark, table)
         with_file = records.select("*", F.col("_metadata.file_path").alias("_lake_file"))
         parts.extend(record_parts(with_file, table, registry, thorough=thorough, by_examples=by_examples))
     return tuple(parts), tuple(held_back)
+
+
+def _rows_part(rows: DataFrame, meanings: Mapping[str, str]) -> Part:
+    """Events that are rows of files, with the semantic types that their schema names."""
+    event = F.struct(*(F.col(f"`{name}`") for name in rows.columns)).alias("event")
+    return typed_part(rows.select(event, *_origin()), meanings)
 
 
 def probe_avro(spark: SparkSession, file: EventFile) -> tuple[str, str]:
@@ -123,45 +134,22 @@ def probe_avro(spark: SparkSession, file: EventFile) -> tuple[str, str]:
     return schema, ""
 
 
-def probe_records(spark: SparkSession, file: EventFile) -> str:
-    """What is wrong with a Parquet file of Kafka's records, or '': its footer is missing, or columns are.
-
-    Source: the columns of Spark's Kafka source ("Structured Streaming + Kafka Integration Guide").
-    """
-    hadoop = spark._jsc.hadoopConfiguration()
-    path = java_class(spark, "org.apache.hadoop.fs.Path")(file.path)
-    parquet = "org.apache.parquet.hadoop"
-    try:
-        bytes_of = java_class(spark, f"{parquet}.util.HadoopInputFile").fromPath(path, hadoop)
-        reader = java_class(spark, f"{parquet}.ParquetFileReader").open(bytes_of)
-        try:
-            fields = reader.getFooter().getFileMetaData().getSchema().getFields()
-        finally:
-            reader.close()
-    except Py4JJavaError as error:
-        told = error.java_exception.getMessage() or error.java_exception.getClass().getSimpleName()
-        return f"not a Parquet file, or truncated: {told}"
-    found = {
-        field.getName(): str(field.asPrimitiveType().getPrimitiveTypeName().toString())
-        for field in fields
-        if field.isPrimitive()
-    }
-    expected = {"value": "BINARY", "partition": "INT32", "offset": "INT64"}
-    wrong = [f"{name} {found.get(name, 'absent')}" for name, kind in expected.items() if found.get(name) != kind]
-    return f"not a file of records: {', '.join(wrong)}; expected Kafka's columns ({expected})" if wrong else ""
-
-
-def unreadable_avro(spark: SparkSession, files: Sequence[EventFile]) -> tuple[HeldBack, ...]:
-    """Those of the files that have a block that cannot be read. Reads every file to its end, one by one."""
+def unreadable_files(spark: SparkSession, table: Table, files: Sequence[EventFile]) -> tuple[HeldBack, ...]:
+    """Those of the files that look whole, and have a block that cannot be read. Reads each to its end, one by one."""
     broken = []
     for file in files:
         if file.encoding == "avro":
             schema, _ = probe_avro(spark, file)
             rows = spark.read.format("avro").option("avroSchema", readable(schema)).load(_literal([file]))
-            try:
-                rows.agg(*(F.max(F.col(f"`{name}`").isNull()) for name in rows.columns)).collect()
-            except Py4JJavaError as error:
-                broken.append(HeldBack(file, f"corrupt: {first_line(str(error))}"))
+        elif file.encoding == "parquet":
+            rows = spark.read.schema(footer_of(spark, table, file).schema).parquet(*_literal([file]))
+        else:
+            continue
+        try:
+            # Of a struct whose nulls are counted one column alone is read; of its text all are.
+            rows.agg(F.max(F.length(F.to_json(F.struct("*"))))).collect()
+        except Py4JJavaError as error:
+            broken.append(HeldBack(file, f"corrupt: {first_line(str(error))}"))
     return tuple(broken)
 
 
@@ -178,9 +166,13 @@ def _origin() -> list[Expression]:
     """
     name = F.col("_metadata.file_name")
     # <topic>+<partition>+<first offset>.<ending>, cut at its marks: a pattern costs as much as reading the line does.
+    # The ending is of one part, or of a codec and `.parquet`, as `EventFile.start_offset` has it.
     partition = F.substring_index(F.substring_index(name, "+", -2), "+", 1).cast("int")
     last = F.substring_index(name, "+", -1)
-    offset = F.when(F.substring_index(last, ".", 2) == last, F.substring_index(last, ".", 1).cast("bigint"))
+    has_ending = (F.substring_index(last, ".", 2) == last) | (
+        (F.substring_index(last, ".", 3) == last) & last.endswith(".parquet")
+    )
+    offset = F.when(has_ending, F.substring_index(last, ".", 1).cast("bigint"))
     is_sinks = partition.isNotNull() & offset.isNotNull()
     modified = F.unix_millis(F.col("_metadata.file_modification_time"))
     return [

@@ -43,7 +43,7 @@ from ingest.spark.prepared import prepared
 def typed_part(
     rows: DataFrame, semantic_types: Mapping[str, str], keys: RecordKeys | None = None, form: str | None = ""
 ) -> Part:
-    """Events that are typed rows, such as the records of Avro object files.
+    """Events that are typed rows, such as the records of Avro object files and the rows of Parquet.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def typed_part(
     event = rows.schema["event"].dataType
     assert isinstance(event, T.StructType)
     image = event.fields
-    if _is_envelope_type(event):
+    if is_envelope_type(event):
         images = [_type_of(event, side) for side in ("before", "after")]
         sides = [side.fields for side in images if isinstance(side, T.StructType)]
         image = list({item.name: item for side in sides for item in side}.values())
@@ -114,7 +114,7 @@ def decode_rows(
     reading = reading or Reading()
     event = rows.schema["event"].dataType
     assert isinstance(event, T.StructType)
-    row: _Row = _Envelope(event) if _is_envelope_type(event) else _Row(event)
+    row: _Row = _Envelope(event) if is_envelope_type(event) else _Row(event)
     fields = {column.name: _field_of(column.name, row, rows, reading, semantic_types) for column in table.columns}
     fields |= {column.name: row.metadata(column) for column in metadata_columns(table)}
     fields["__deleted"] = row.deleted
@@ -246,7 +246,8 @@ class _Envelope(_Row):
         return [envelope_problem(self.op, has_no_row, table)]
 
 
-def _is_envelope_type(event: T.StructType) -> bool:
+def is_envelope_type(event: T.StructType) -> bool:
+    """Whether a row has the columns of Debezium's envelope."""
     names = set(event.names)
     return {"op", "source"} <= names and bool(set(IMAGES) & names)
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from ingest.config.tables import Table
 from ingest.decode.decoded import Part
-from ingest.decode.object_files import HeldBack, unreadable_avro
+from ingest.decode.object_files import HeldBack, unreadable_files
 from ingest.decode.raw_input import raw_parts
 from ingest.errors import InputError
 from ingest.sources.base import NOTHING_WITHHELD, Offsets, Source, Unread, Withheld
@@ -87,7 +87,7 @@ class Pending:
 
     def without_broken(self, table: Table) -> Read | None:
         """The rest, where what looked whole is broken; None where nothing is. Reads every file to its end."""
-        broken = unreadable_avro(self.source.spark, self._files())
+        broken = unreadable_files(self.source.spark, table, self._files())
         if not broken:
             return None
         again = self._without(broken).read(table)

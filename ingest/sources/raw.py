@@ -11,10 +11,11 @@ from typing import Literal
 
 from pyspark.sql import DataFrame
 
-Encoding = Literal["avro", "json", "records"]
-ENCODINGS: dict[str, Encoding] = {".avro": "avro", ".json": "json", ".jsonl": "json", ".parquet": "records"}
-# <topic>+<partition>+<start offset>.<extension>, as Kafka Connect's object-store sinks name their files.
-_SINK_NAME = re.compile(r".*\+(?P<partition>\d+)\+(?P<offset>\d+)\.\w+")
+Encoding = Literal["avro", "json", "parquet"]
+ENCODINGS: dict[str, Encoding] = {".avro": "avro", ".json": "json", ".jsonl": "json", ".parquet": "parquet"}
+# <topic>+<partition>+<start offset>.<extension>, as Kafka Connect's object-store sinks name their files; before
+# `.parquet` they name the codec as well (`.gz.parquet`).
+_SINK_NAME = re.compile(r".*\+(?P<partition>\d+)\+(?P<offset>\d+)\.(\w+|\w+\.parquet)")
 
 
 @dataclass(frozen=True, order=True)

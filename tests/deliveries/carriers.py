@@ -1,4 +1,4 @@
-"""The files that events come in: JSON lines, Avro object files, and records of Kafka in Parquet."""
+"""The files that events come in: JSON lines, Avro object files, records of Kafka in Parquet, and rows in Parquet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from deliveries.cases import Case
 from deliveries.forms import Record
-from deliveries.schemas import avro_file
+from deliveries.schemas import avro_file, parquet_file
 
 _WRITTEN_AT = 1_700_000_000
 
@@ -31,11 +31,12 @@ def put(case: Case, topic: str, folder: Path, records: Sequence[Record], again: 
         lines = [record.value if record.value is not None else b"null" for record in records]
         _write(where / name, b"".join(line + b"\n" for line in lines), again)
     else:
+        write, suffix = (avro_file, "avro") if case["carrier"] == "objects" else (parquet_file, "snappy.parquet")
         # A file has one schema.
         for _, group in groupby(records, key=lambda record: repr(record.schema)):
             alike = list(group)
-            name = f"{topic}+{alike[0].event.partition}+{alike[0].event.offset:010d}.avro"
-            content = avro_file(alike[0].schema, [record.row for record in alike if record.row is not None])
+            name = f"{topic}+{alike[0].event.partition}+{alike[0].event.offset:010d}.{suffix}"
+            content = write(alike[0].schema, [record.row for record in alike if record.row is not None])
             _write(where / name, content, again)
 
 

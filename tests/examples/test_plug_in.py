@@ -19,7 +19,7 @@ from types import SimpleNamespace
 class Shop:
     about = "a shop of one table"
 
-    def generate(self, to, *, scale, seed, form, phase, ends, progress):
+    def generate(self, to, *, scale, seed, form="json", phase, ends, progress):
         progress("shop.sale", 3, 3)
         return SimpleNamespace(records=3, files=1, late=0, repeated=0)
 
@@ -64,7 +64,7 @@ def test_without_a_name_all_are_listed_and_what_one_of_them_lacks(elsewhere: Non
 
 def test_a_name_that_is_none_lists_the_systems(elsewhere: None) -> None:
     with pytest.raises(LakeError, match=r"one of .*shop, .*tickit, .*unfit"):
-        find("pagila")
+        find("nobody")
 
 
 def test_what_an_example_needs_and_has_not_is_named(elsewhere: None) -> None:

@@ -94,6 +94,8 @@ def test_pending_files_come_by_partition_and_offset(listed: list[EventFile]) -> 
         ("name+with+plus+0+0000000007.json", 0, 7, "json"),
         ("events.jsonl", 0, 1_700_000_000_000, "json"),
         ("tickit+x+1.avro", 0, 1_700_000_000_000, "avro"),
+        ("tickit+2+0000000300.parquet", 2, 300, "parquet"),
+        ("tickit+2+0000000300.gz.parquet", 2, 300, "parquet"),
         ("tickit+0+0000000001.avro.crc", 0, 1_700_000_000_000, None),
         ("_SUCCESS", 0, 1_700_000_000_000, None),
     ],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,10 @@ import pytest
 from conftest import DbtProject, MakeProject, table_of
 from pyspark.sql import SparkSession
 
+from examples.pagila.files import avro_schema
+from examples.pagila.tables import FILM
 from ingest.silver.state import Counts
+from ingest.spark.jvm import java_class
 
 pytestmark = pytest.mark.spark
 
@@ -94,3 +99,66 @@ def assert_landed(spark: SparkSession, project: DbtProject, files: dict[str, lis
         assert offsets == {int(path.stem.rsplit("+", 1)[-1]) for path in paths}
         assert {int(row["__position"].split("/")[1].split("-")[0], 16) for row in rows} == {0}
         assert {int(row["__position"].split(".")[1], 16) for row in rows} == {row["lsn"] for row in expected}
+
+
+FILMS = {"film_id": "int", "title": "string", "rental_rate": "decimal(4,2)", "rating": "string",
+         "last_update": "timestamp", "special_features": "array<string>"}  # fmt: skip
+
+
+def envelope_of(op: str, lsn: int, key: int, features: list[str]) -> dict[str, Any]:
+    """An envelope of a film; a delete's before has fillers."""
+    row = dict.fromkeys((column.name for column in FILM.columns), None) | {
+        "film_id": key,
+        "title": f"film {lsn}",
+        "rental_rate": Decimal("4.99"),
+        "rating": "PG-13",
+        "last_update": "2023-08-20T02:41:32.000001Z",
+        "special_features": features,
+    }
+    images = {"before": row if op == "d" else None, "after": None if op == "d" else row}
+    return {**images, "op": op, "source": {"lsn": lsn, "ts_ms": lsn, "snapshot": "false", "db": "pagila"}}
+
+
+def test_parquet_of_a_sinks_own_writer_is_landed_as_its_avro_is(make_project: MakeProject, spark: SparkSession) -> None:
+    """Connect's Parquet format writes by parquet-avro, which by default has lists of two levels."""
+    project = make_project({"tables": [table_of(name, FILMS, ["film_id"]) for name in ("avro", "rows")]})
+    told = [envelope_of("c", 10, 1, ["Trailers", "a, b"]), envelope_of("c", 20, 2, []), envelope_of("u", 30, 1, ["字"]),
+            envelope_of("d", 40, 2, [])]  # fmt: skip
+    path = project.deliver("shop.avro", 0, b"", "avro")
+    with path.open("wb") as file:
+        fastavro.writer(file, fastavro.parse_schema(avro_schema(FILM)), told)
+    (project.bronze / "shop.rows").mkdir()
+    written = project.bronze / "shop.rows" / "shop.rows+0+0000000000.gz.parquet"
+    write_as_sink(spark, path, written, json.dumps(avro_schema(FILM)))
+    for landed in project.land_well(spark).values():
+        assert landed.counts == Counts(read=4, applied=2, superseded=2)
+    found = [project.rows(spark, table, *FILMS, "__op", "__lsn", live=False) for table in ("avro", "rows")]
+    assert found[0] == found[1]
+    assert [(row["film_id"], row["special_features"], row["rental_rate"]) for row in found[1]] == [
+        (1, ["字"], Decimal("4.99")), (2, None, None)
+    ]  # fmt: skip
+
+
+def write_as_sink(spark: SparkSession, avro: Path, target: Path, schema: str) -> None:
+    """The records of an Avro object file as Parquet, by the writer that Kafka Connect's sinks use."""
+    of_nulls = schema.replace('"items": ["null", "string"]', '"items": "string"')
+    known = java_class(spark, "org.apache.avro.Schema$Parser")().parse(of_nulls)
+    decoder = java_class(spark, "org.apache.avro.generic.GenericDatumReader")(known)
+    reader = java_class(spark, "org.apache.avro.file.DataFileReader")(
+        java_class(spark, "java.io.File")(str(avro)), decoder
+    )
+    place = java_class(spark, "org.apache.hadoop.fs.Path")(str(target))
+    settings = java_class(spark, "org.apache.hadoop.conf.Configuration")()
+    settings.setBoolean("parquet.avro.write-old-list-structure", True)
+    writer = (
+        java_class(spark, "org.apache.parquet.avro.AvroParquetWriter")
+        .builder(place)
+        .withSchema(known)
+        .withConf(settings)
+        .withCompressionCodec(java_class(spark, "org.apache.parquet.hadoop.metadata.CompressionCodecName").GZIP)
+        .build()
+    )
+    while reader.hasNext():
+        writer.write(reader.next())
+    writer.close()
+    reader.close()

@@ -1,0 +1,121 @@
+"""What the footer of a Parquet file says: whether it holds Kafka's records or events as typed rows, and the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from json import loads
+from typing import Literal
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql import types as T
+
+from ingest.config.tables import Table
+from ingest.decode.decoded import is_control_schema
+from ingest.decode.registry import semantic_types
+from ingest.decode.typed_events import is_envelope_type
+from ingest.sources.raw import EventFile
+from ingest.spark.jvm import java_class
+
+_SPARKS_SCHEMA = "org.apache.spark.sql.execution.datasources.parquet.ParquetToSparkSchemaConverter"
+# Where parquet-avro, which Connect's sinks write with, leaves the Avro schema of the rows (AvroWriteSupport).
+_AVRO_SCHEMA = "parquet.avro.schema"
+# A value is bytes, or a text of them.
+_OF_RECORDS: Mapping[str, tuple[type[T.DataType], ...]] = {
+    "value": (T.BinaryType, T.StringType),
+    "partition": (T.IntegerType,),
+    "offset": (T.LongType,),
+}
+_EXPECTED = {"value": "binary", "partition": "int", "offset": "bigint"}
+
+
+@dataclass(frozen=True)
+class Footer:
+    """What is in a Parquet file.
+
+    Attributes
+    ----------
+    holds:
+        `records`: Kafka's, with a value each; `events`: a row each; None where it is neither.
+    schema:
+        The columns.
+    meanings:
+        Debezium's semantic types of columns of the row, where the file has the schema that names them.
+    problem:
+        Why the file cannot be landed, or ''.
+    """
+
+    holds: Literal["records", "events"] | None = None
+    schema: T.StructType = field(default_factory=T.StructType)
+    meanings: Mapping[str, str] = field(default_factory=dict)
+    problem: str = ""
+
+
+def footer_of(spark: SparkSession, table: Table, file: EventFile) -> Footer:
+    """The footer of a Parquet file of a table's topic.
+
+    Events are envelopes, have a field of Debezium's unwrap transform (`__...`) or the table's key, or are no changes of
+    a row, such as heartbeats. Sources of the rules: the columns of Spark's Kafka source ("Structured Streaming + Kafka
+    Integration Guide"); Debezium's documentation of the envelope and of ExtractNewRecordState.
+    """
+    hadoop = spark._jsc.hadoopConfiguration()
+    path = java_class(spark, "org.apache.hadoop.fs.Path")(file.path)
+    parquet = "org.apache.parquet.hadoop"
+    try:
+        bytes_of = java_class(spark, f"{parquet}.util.HadoopInputFile").fromPath(path, hadoop)
+        reader = java_class(spark, f"{parquet}.ParquetFileReader").open(bytes_of)
+        try:
+            written = reader.getFooter().getFileMetaData()
+        finally:
+            reader.close()
+    except Py4JJavaError as error:
+        return Footer(problem=f"not a Parquet file, or truncated: {_told(error)}")
+    try:
+        converter = java_class(spark, _SPARKS_SCHEMA)(spark._jsparkSession.sessionState().conf())
+        schema = _landed(T.StructType.fromJson(loads(converter.convert(written.getSchema()).json())))
+    except (Py4JJavaError, AnalysisException) as error:
+        return Footer(problem=f"not readable by Spark: {_told(error)}")
+    assert isinstance(schema, T.StructType)
+    avro = written.getKeyValueMetaData().get(_AVRO_SCHEMA)
+    return _sorted_out(table, schema, semantic_types(str(avro)) if avro else {})
+
+
+def _sorted_out(table: Table, schema: T.StructType, meanings: Mapping[str, str]) -> Footer:
+    found = {item.name: item.dataType for item in schema.fields}
+    is_unwrapped = any(name.startswith("__") for name in found)
+    if is_envelope_type(schema) or is_unwrapped or is_control_schema(set(found), table):
+        return Footer("events", schema, meanings)
+    wrong = [
+        f"{name} {found[name].simpleString() if name in found else 'absent'}"
+        for name, types in _OF_RECORDS.items()
+        if not isinstance(found.get(name), types)
+    ]
+    if not wrong:
+        return Footer("records", schema)
+    if table.key and set(table.key) <= found.keys():
+        return Footer("events", schema, meanings)
+    return Footer(
+        problem=f"not a file of records: {', '.join(wrong)}; expected Kafka's columns ({_EXPECTED}); nor of events: "
+        f"neither an envelope, nor with a column __op, nor with the key {', '.join(table.key)}"
+    )
+
+
+def _landed(data_type: T.DataType) -> T.DataType:
+    """A type as silver can have it: no integer of less than 32 bits, and one kind of timestamp (decision 6)."""
+    if isinstance(data_type, T.StructType):
+        return T.StructType([T.StructField(each.name, _landed(each.dataType)) for each in data_type.fields])
+    if isinstance(data_type, T.ArrayType):
+        return T.ArrayType(_landed(data_type.elementType))
+    if isinstance(data_type, T.MapType):
+        return T.MapType(_landed(data_type.keyType), _landed(data_type.valueType))
+    if isinstance(data_type, T.ByteType | T.ShortType):
+        return T.IntegerType()
+    return T.TimestampType() if isinstance(data_type, T.TimestampNTZType) else data_type
+
+
+def _told(error: Py4JJavaError | AnalysisException) -> str:
+    if isinstance(error, AnalysisException):
+        return str(error)
+    return str(error.java_exception.getMessage() or error.java_exception.getClass().getSimpleName())

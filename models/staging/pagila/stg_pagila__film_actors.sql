@@ -1,0 +1,16 @@
+with source as (
+    {{ live_rows(source('pagila', 'film_actor')) }}
+),
+
+renamed as (
+    select
+        -- ids
+        film_id,
+        actor_id,
+
+        -- timestamps
+        last_update as last_updated_at
+    from source
+)
+
+select * from renamed
