@@ -294,7 +294,13 @@ def _with_version(
         excluded = {name.lower() for name in table.excluded}
         version = replace(version, fields=tuple(f for f in version.fields if f.name.lower() not in excluded))
     policy = table.options.schema_policy
-    names, added, clashing = _matched(columns, version)
+    of_events = {name: column for name, column in columns.items() if column.substring_of is None}
+    names, added, clashing = _matched(of_events, version)
+    derived = {name.lower() for name in columns if name not in of_events}
+    clashing += [
+        (seen, f"column {seen.name} is derived from the key") for seen in added if seen.name.lower() in derived
+    ]
+    added = [seen for seen in added if seen.name.lower() not in derived]
     findings = [_refused(seen, "incompatible", "", policy.incompatible, why) for seen, why in clashing]
     if version.whole:
         findings += [
@@ -381,7 +387,7 @@ def _dropped(
     }[policy]
     lacking = [
         column
-        for column in table.columns
+        for column in table.in_events.columns
         if (column.name not in names if version.whole else column.name in version.lacks)
         and column.name not in table.key
     ]
