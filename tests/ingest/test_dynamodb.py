@@ -1,0 +1,535 @@
+"""Records of DynamoDB's streams: silver equals the table, whatever its items hold, however their records arrive.
+
+Tables, their items and their records are drawn by hypothesis, and landed side by side; a plain model in Python says
+what must come of them. What a record cannot say is quarantined, with the reason.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import DbtProject, MakeProject, Played, Row, Scenario, new_project, play, table_of
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from ingest.errors import DeclarationError
+from ingest.operations.replay import replay
+
+Attribute = Mapping[str, Any]
+_TTL = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
+_VIEWS = ("KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES")
+_SAYS_ROWS = ("NEW_IMAGE", "NEW_AND_OLD_IMAGES")
+
+
+# Attribute values, and what they mean
+
+
+def _number(digits: int, places: int) -> str:
+    """A number as DynamoDB sends it: without an exponent, and without zeros that say nothing."""
+    text = format(Decimal(digits).scaleb(-places), "f")
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if text == "-0" else text
+
+
+def _numbers(most: int, places: int) -> st.SearchStrategy[str]:
+    return st.builds(_number, st.integers(-(10**most) + 1, 10**most - 1), st.integers(0, places))
+
+
+TEXTS = st.one_of(
+    st.text(st.characters(codec="utf-8"), max_size=8),
+    st.sampled_from(['{"S":"x"}', '"', "\\", "]}", '{"M":{', '"N": 5', "null", "a,b", "ä\u2028\U0001f600", "\x00\x1f"]),
+)
+NAMES = st.one_of(st.sampled_from(["S", "N", "M", "L", "BOOL", "NULL", "SS", "a", "M{", 'q"']), st.text(max_size=3))
+BYTES = st.binary(max_size=9).map(lambda data: base64.b64encode(data).decode())
+S = st.builds(lambda text: {"S": text}, TEXTS)
+N = st.builds(lambda number: {"N": number}, _numbers(38, 20))
+B = st.builds(lambda data: {"B": data}, BYTES)
+BOOL = st.builds(lambda flag: {"BOOL": flag}, st.booleans())
+NULL = st.just({"NULL": True})
+SS = st.builds(lambda items: {"SS": items}, st.lists(TEXTS, min_size=1, max_size=3, unique=True))
+NS = st.builds(lambda items: {"NS": items}, st.lists(_numbers(38, 20), min_size=1, max_size=3, unique=True))
+BS = st.builds(lambda items: {"BS": items}, st.lists(BYTES, min_size=1, max_size=3, unique=True))
+NESTED = st.recursive(
+    st.one_of(S, N, B, BOOL, NULL, SS, NS, BS),
+    lambda inner: st.one_of(
+        st.builds(lambda items: {"L": items}, st.lists(inner, max_size=3)),
+        st.builds(lambda members: {"M": members}, st.dictionaries(NAMES, inner, max_size=3)),
+    ),
+    max_leaves=9,
+)
+DOCUMENTS = NESTED.filter(lambda attribute: next(iter(attribute)) in ("L", "M"))
+DAYS = st.dates(date(1, 1, 1), date(9999, 12, 31))
+MOMENTS = st.datetimes(datetime(1900, 1, 1), datetime(2999, 1, 1))
+# A column of each type, and the attributes that it can hold.
+COLUMNS: Mapping[str, tuple[str, st.SearchStrategy[Attribute]]] = {
+    "text": ("string", st.one_of(S, N, BOOL, SS, NS, NULL)),
+    "document": ("string", DOCUMENTS),
+    "whole": ("int", st.integers(-(2**31), 2**31 - 1).map(lambda number: {"N": str(number)})),
+    "big": ("bigint", st.integers(-(2**63), 2**63 - 1).map(lambda number: {"N": str(number)})),
+    "exact": ("decimal(38,10)", _numbers(28, 0).flatmap(
+        lambda whole: st.integers(0, 10**10 - 1).map(lambda part: {"N": _number(int(f"{whole}{part:010d}"), 10)}))),
+    "longest": ("decimal(38,0)", _numbers(38, 0).map(lambda number: {"N": number})),
+    "ratio": ("double", st.floats(-1e30, 1e30).map(lambda number: {"N": _number(*_digits(number))})),
+    "flag": ("boolean", st.one_of(BOOL, NULL)),
+    "blob": ("binary", B),
+    "day": ("date", DAYS.map(lambda day: {"S": day.isoformat()})),
+    "at": ("timestamp", MOMENTS.map(lambda at: {"S": f"{at.isoformat()}Z"})),
+    "tags": ("array<string>", st.one_of(SS, st.lists(st.one_of(S, NULL), max_size=3).map(lambda items: {"L": items}))),
+    "sums": ("array<decimal(38,20)>", st.lists(_numbers(18, 0), min_size=1, max_size=3, unique=True).map(
+        lambda items: {"NS": items})),
+    "blobs": ("array<binary>", BS),
+}  # fmt: skip
+KEY_TYPES: Mapping[str, tuple[str, st.SearchStrategy[Attribute]]] = {
+    "string": ("string", st.text("ab1", min_size=1, max_size=2).map(lambda text: {"S": text})),
+    "number": ("bigint", st.integers(0, 5).map(lambda number: {"N": str(number)})),
+    "exact": ("decimal(38,2)", st.integers(0, 400).map(lambda number: {"N": _number(number, 2)})),
+    "bytes": ("binary", st.binary(min_size=1, max_size=1).map(lambda data: {"B": base64.b64encode(data).decode()})),
+}
+
+
+def _digits(number: float) -> tuple[int, int]:
+    exact = Decimal(repr(number))
+    sign, digits, exponent = exact.as_tuple()
+    assert isinstance(exponent, int)
+    whole = int("".join(map(str, digits))) * (-1 if sign else 1)
+    return (whole * 10 ** max(exponent, 0), max(-exponent, 0))
+
+
+def plain(attribute: Attribute) -> Any:
+    """What an attribute means, as JSON has it; bytes are base64, numbers decimals."""
+    ((kind, value),) = attribute.items()
+    if kind == "NULL":
+        return None
+    if kind == "N":
+        return Decimal(value)
+    if kind == "NS":
+        return [Decimal(item) for item in value]
+    if kind == "L":
+        return [plain(item) for item in value]
+    if kind == "M":
+        return {name: plain(item) for name, item in value.items()}
+    return value
+
+
+def meant(attribute: Attribute | None, data_type: str) -> Any:
+    """What a column of that type has of an attribute. Of a document, a set in a text and a flag the JSON's meaning."""
+    value = None if attribute is None else plain(attribute)
+    return _MEANT[data_type](value) if value is not None and data_type in _MEANT else value
+
+
+_MEANT: Mapping[str, Callable[[Any], Any]] = {
+    "binary": base64.b64decode,
+    "array<binary>": lambda items: [base64.b64decode(item) for item in items],
+    "date": date.fromisoformat,
+    "timestamp": lambda text: datetime.fromisoformat(text).astimezone(UTC).replace(tzinfo=None),
+    "double": float,
+}
+
+
+def read_back(attribute: Attribute | None, data_type: str, found: Any) -> Any:
+    """What silver has, to be compared with `meant`."""
+    if found is None or attribute is None:
+        return found
+    (kind,) = attribute
+    if data_type == "string" and kind != "S":
+        return json.loads(found, parse_float=Decimal, parse_int=Decimal)
+    if data_type in ("binary", "array<binary>"):
+        return [bytes(item) for item in found] if isinstance(found, list) else bytes(found)
+    return found
+
+
+# Tables, and what becomes of their items
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of an item, by its place in the stream."""
+
+    place: int
+    key: str
+    before: Mapping[str, Attribute] | None
+    after: Mapping[str, Attribute] | None
+    is_ttl: bool
+
+    @property
+    def event(self) -> str:
+        """INSERT, MODIFY or REMOVE."""
+        return "REMOVE" if self.after is None else "INSERT" if self.before is None else "MODIFY"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table, its changes in order, how its stream tells them, and how they arrive."""
+
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+    changes: tuple[Change, ...]
+    view: str
+    is_kinesis: bool
+    in_batches: bool
+    shuffled: int
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The declared columns, with their types."""
+        of_key = {f"k{number}": KEY_TYPES[name][0] for number, name in enumerate(self.keys)}
+        return {**of_key, **{name: COLUMNS[name][0] for name in self.columns}}
+
+    def declared(self, name: str) -> dict[str, Any]:
+        """The entry of the sources file."""
+        options = {"order_by": ["__source_ts_us"]} if self.is_kinesis else {}
+        names = [f"k{number}" for number in range(len(self.keys))]
+        return table_of(name, self.types, names, connector="dynamodb", table_type="cow", **options)
+
+    def record(self, change: Change) -> Row:
+        """The change as the stream tells it."""
+        item = change.after or change.before or {}
+        keys = {name: item[name] for name in item if name[0] == "k" and name[1:].isdigit()}
+        images = {"NewImage": change.after, "OldImage": change.before}
+        view = "NEW_AND_OLD_IMAGES" if self.is_kinesis else self.view
+        held = {"KEYS_ONLY": (), "NEW_IMAGE": ("NewImage",), "OLD_IMAGE": ("OldImage",)}.get(view, tuple(images))
+        told = {"Keys": keys, **{name: images[name] for name in held if images[name] is not None}, "SizeBytes": 7}
+        if self.is_kinesis:
+            at = {"ApproximateCreationDateTime": 1_700_000_000_000_000 + change.place,
+                  "ApproximateCreationDateTimePrecision": "MICROSECOND"}  # fmt: skip
+            return {"awsRegion": "eu-west-1", "eventID": str(change.place), "eventName": change.event,
+                    "userIdentity": _TTL if change.is_ttl else None, "recordFormat": "application/json",
+                    "tableName": "t", "dynamodb": {**at, **told}, "eventSource": "aws:dynamodb"}  # fmt: skip
+        # From 20 digits to 21: as texts they would sort the other way round.
+        at = {"SequenceNumber": str(10**20 - 3 + change.place), "ApproximateCreationDateTime": 1_700_000_000.5,
+              "StreamViewType": view}  # fmt: skip
+        identity = {"userIdentity": _TTL} if change.is_ttl else {}
+        return {"eventName": change.event, "dynamodb": {**at, **told}, **identity}
+
+    def batches(self) -> tuple[list[str], list[str]]:
+        """The lines of two files: every record, some of them twice, in any order."""
+        rng = random.Random(self.shuffled)  # noqa: S311
+        records = [self.record(change) for change in self.changes]
+        records += [rng.choice(records) for _ in range(3)] if records else []
+        rng.shuffle(records)
+        half = rng.randint(1, len(records)) if records else 0
+        first, second = records[:half], records[half:]
+        if not self.in_batches:
+            return [json.dumps(each) for each in first], [json.dumps(each, ensure_ascii=False) for each in second]
+        return [json.dumps({"Records": first})], [json.dumps({"Records": second})] if second else []
+
+    @property
+    def delivered(self) -> int:
+        """How many records arrive."""
+        return len(self.changes) + 3
+
+    @property
+    def says_rows(self) -> bool:
+        """Whether the records of inserts and updates say what the items are."""
+        return self.is_kinesis or self.view in _SAYS_ROWS or not self.columns
+
+    def last(self) -> dict[str, Change]:
+        """The last change of each item that its records tell."""
+        return {change.key: change for change in self.changes if self.says_rows or change.after is None}
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """A table with a handful of items."""
+    keys = tuple(draw(st.lists(st.sampled_from(sorted(KEY_TYPES)), min_size=1, max_size=2)))
+    columns = tuple(draw(st.lists(st.sampled_from(sorted(COLUMNS)), min_size=0, max_size=6, unique=True)))
+    live: dict[str, Mapping[str, Attribute]] = {}
+    changes: list[Change] = []
+    for place in range(draw(st.integers(3, 12))):
+        key = {f"k{number}": draw(KEY_TYPES[name][1]) for number, name in enumerate(keys)}
+        name = json.dumps(key)
+        before = live.get(name)
+        if before is not None and draw(st.booleans()):
+            live.pop(name)
+            changes.append(Change(place, name, before, None, draw(st.booleans())))
+            continue
+        present = [column for column in columns if draw(st.integers(0, 3))]
+        live[name] = {**key, **{column: draw(COLUMNS[column][1]) for column in present}}
+        changes.append(Change(place, name, before, live[name], is_ttl=False))
+    return Case(keys, columns, tuple(changes), draw(st.sampled_from(_VIEWS)), draw(st.booleans()),
+                draw(st.booleans()), draw(st.integers(0, 2**20)))  # fmt: skip
+
+
+def faults(case: Case, found: Sequence[Row]) -> Iterator[str]:
+    """What of a table's rows, tombstones included, is not as the model has it."""
+    types, last = case.types, case.last()
+    keys = [name for name in types if name not in case.columns]
+
+    def place_of(key: Mapping[str, Any]) -> str:
+        return repr([bytes(key[name]) if isinstance(key[name], bytearray) else key[name] for name in keys])
+
+    rows = {place_of(row): row for row in found}
+    items = {json.dumps(json.loads(change.key)): change for change in last.values()}
+    by_place = {place_of({name: meant(json.loads(key)[name], types[name]) for name in keys}): change
+                for key, change in items.items()}  # fmt: skip
+    if rows.keys() != by_place.keys() or len(found) != len(rows):
+        yield f"keys {sorted(rows)}, expected {sorted(by_place)}"
+        return
+    for place, change in by_place.items():
+        row = rows[place]
+        if row["__deleted"] != str(change.after is None).lower() or row["__is_ttl_delete"] != change.is_ttl:
+            yield f"{place}: deleted {row['__deleted']}, by time to live {row['__is_ttl_delete']}, expected {change}"
+        for column in case.columns if change.after is not None else ():
+            attribute = (change.after or {}).get(column)
+            ours, theirs = read_back(attribute, types[column], row[column]), meant(attribute, types[column])
+            if ours != theirs:
+                yield f"{place}.{column}: {row[column]!r}, expected {theirs!r} of {attribute}"
+
+
+@pytest.mark.spark
+@seed(7)
+@settings(max_examples=1, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(drawn=st.lists(cases(), min_size=16, max_size=16))
+def test_silver_equals_the_table_whatever_its_items_hold(
+    drawn: Sequence[Case], spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    tables = {f"t{number}": case for number, case in enumerate(drawn)}
+    declared = [case.declared(name) for name, case in tables.items()]
+    project = new_project(tmp_path_factory.mktemp("dynamodb"), {"tables": declared})
+    for number in range(2):
+        fed = {name: lines for name, case in tables.items() if (lines := case.batches()[number])}
+        for name, lines in fed.items():
+            project.deliver(f"shop.{name}", number * 1_000, lines)
+        results = project.land(spark, *fed)
+        errors = {name: landed.error.message for name, landed in results.items() if landed.error}
+        assert not {name: told for name, told in errors.items() if tables[name].says_rows}
+    wrong = []
+    for name, case in tables.items():
+        totals = project.state(spark, name).totals
+        unsaid = 0 if case.says_rows else sum(change.after is not None for change in case.changes)
+        if totals.read != case.delivered or (totals.quarantined > 0) != (unsaid > 0):
+            wrong.append(f"{name}: {totals}, expected {case.delivered} records, some of {unsaid} quarantined")
+        names = (*case.types, "__deleted", "__is_ttl_delete")
+        wrong += [f"{name}: {told}" for told in faults(case, project.rows(spark, name, *names, live=False))]
+    assert not wrong, "\n".join(wrong[:10])
+
+
+# What a record cannot say
+
+
+def record(event: str, number: object = "100", key: Attribute | None = None, **item: Any) -> Row:
+    """A record of DynamoDB Streams, of an item whose `id` is 1; attributes by name, in DynamoDB's JSON."""
+    keys = {"id": key or {"N": "1"}}
+    image = "OldImage" if event == "REMOVE" else "NewImage"
+    told = {"Keys": keys, image: {**keys, **item}, "StreamViewType": "NEW_AND_OLD_IMAGES"}
+    place = {} if number is None else {"SequenceNumber": number}
+    return {"eventName": event, "dynamodb": {**told, **place, "ApproximateCreationDateTime": 1_700_000_000}}
+
+
+def without(event: Row, *path: str) -> Row:
+    """A record without a member."""
+    name, *rest = path
+    if not rest:
+        return {each: value for each, value in event.items() if each != name}
+    return {**event, name: without(event[name], *rest)}
+
+
+GOOD = record("INSERT", "99", v={"S": "good"})
+ITEMS = {"id": "int", "v": "string"}
+# Of each: a record, or a line as it stands; the columns; and what the quarantine says of it.
+BAD: Mapping[str, tuple[Row | str, Mapping[str, str], str]] = {
+    "unknown_type": (record("MODIFY", v={"X": "1"}), ITEMS, "has no type that DynamoDB has"),
+    "two_types": (record("MODIFY", v={"S": "1", "N": "1"}), ITEMS, "has no type that DynamoDB has"),
+    "no_type": (record("MODIFY", v=None), ITEMS, "has no type that DynamoDB has"),
+    "unknown_type_within": (record("MODIFY", v={"M": {"a": {"X": "1"}}}), ITEMS, "of type M, is not exactly a string"),
+    "bare_text_within": (record("MODIFY", v={"L": ["a"]}), ITEMS, "of type L, is not exactly a string"),
+    "bare_value_within": (record("MODIFY", v={"M": {"S": "a"}}), ITEMS, "of type M, is not exactly a string"),
+    "number_that_is_none": (record("MODIFY", v={"N": "abc"}), ITEMS, "of type N, is not exactly a string"),
+    "json_number": (record("MODIFY", v={"N": 1.23456789012345678901}), ITEMS, "is no JSON string, as DynamoDB writes"),
+    "text_flag": (record("MODIFY", v={"BOOL": "yes"}), ITEMS, "a value is not of the type that its place"),
+    "bytes_as_text": (record("MODIFY", v={"B": "AAE="}), ITEMS, "of type B, is not exactly a string"),
+    "no_base64": (record("MODIFY", v={"B": "?"}), {"id": "int", "v": "binary"}, "of type B, is not exactly a binary"),
+    "text_as_bytes": (record("MODIFY", v={"S": "AAE="}), {"id": "int", "v": "binary"}, "of type S, is not exactly"),
+    "too_great": (record("MODIFY", v={"N": "1" * 11}), {"id": "int", "v": "int"}, "is not exactly a int"),
+    "fraction": (record("MODIFY", v={"N": "1.5"}), {"id": "int", "v": "bigint"}, "is not exactly a bigint"),
+    "time_of_a_number": (record("MODIFY", v={"N": "1700000000"}), {"id": "int", "v": "timestamp"}, "its semantic_type"),
+    "keys_only": (without(record("MODIFY"), "dynamodb", "NewImage"), ITEMS, "no NewImage says the row"),
+    "no_sequence": (record("MODIFY", None), ITEMS, "declare order_by: [__source_ts_us]"),
+    "no_number": (record("MODIFY", "1e5"), ITEMS, "SequenceNumber is 1e5, expected up to 40 digits"),
+    "too_long": (record("MODIFY", "1" * 41), ITEMS, "expected up to 40 digits"),
+    "unknown_event": (record("UPSERT"), ITEMS, "eventName is UPSERT, expected one of INSERT, MODIFY, REMOVE"),
+    "no_key": (record("MODIFY", key={"NULL": True}), ITEMS, "key column id is null"),
+    "wider_key": (
+        {**GOOD, "dynamodb": {**GOOD["dynamodb"], "Keys": {"id": {"N": "1"}, "sort": {"S": "a"}}}},
+        ITEMS, "the item's key has sort as well",
+    ),
+    "no_time": (
+        {**GOOD, "dynamodb": {**GOOD["dynamodb"], "ApproximateCreationDateTime": "today"}},
+        ITEMS, "ApproximateCreationDateTime is today",
+    ),
+    "cut": (json.dumps(GOOD)[:-9], ITEMS, "does not parse as JSON"),
+    "twice": (json.dumps(GOOD) * 2, ITEMS, "something follows it in the text"),
+    "list": (json.dumps([GOOD]), ITEMS, "JSON, but not a JSON object"),
+    "other": (json.dumps({"hello": "world"}), ITEMS, "no stream record: it lacks dynamodb"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def played(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Played]:
+    """A table for each bad record, with a good one beside it, and one for each undeclared attribute."""
+    scenes = [
+        Scenario(name, columns, ["id"], [[GOOD if columns == ITEMS else record("INSERT", "99"), bad]], [],
+                 options={"connector": "dynamodb"})
+        for name, (bad, columns, _) in BAD.items()
+    ]  # fmt: skip
+    return play(spark, tmp_path_factory.mktemp("bad"), [*scenes, *UNDECLARED])
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", BAD)
+def test_what_a_record_cannot_say_is_quarantined_and_its_neighbour_landed(name: str, played: dict[str, Played]) -> None:
+    found = played[name]
+    assert (found.totals.read, found.totals.quarantined, found.totals.applied) == (2, 1, 1), found.reasons
+    assert len(found.rows) == 1
+    (reason,) = found.reasons
+    assert BAD[name][2].lower() in reason.lower()
+
+
+def _undeclared(name: str, policy: str, *batches: Sequence[Row | str]) -> Scenario:
+    return Scenario(name, {"id": "int"}, ["id"], batches, [],
+                    options={"connector": "dynamodb", "schema_policy": {"add": policy}})  # fmt: skip
+
+
+MORE: Mapping[str, Any] = {
+    "a": {"N": "1.50"},
+    "b": {"BOOL": True},
+    "c": {"SS": ["x"]},
+    "d": {"M": {"e": {"N": "1"}}},
+    "f": {"NULL": True},
+}
+UNDECLARED = (
+    _undeclared("evolves", "evolve", [record("INSERT", "1", **MORE)], [record("MODIFY", "2", a={"N": "7"})]),
+    _undeclared("keeps", "keep", [record("INSERT", "1", **MORE)]),
+    _undeclared("sets_aside", "quarantine", [record("INSERT", "1"), record("MODIFY", "2", a={"S": "x"})]),
+    _undeclared("has_no_type", "evolve", [record("INSERT", "1"), record("MODIFY", "2", a={"X": "x"})]),
+)
+
+
+@pytest.mark.spark
+def test_an_attribute_that_is_not_declared_follows_the_policy(played: dict[str, Played], spark: SparkSession) -> None:
+    evolved = played["evolves"].project.rows(spark, "evolves", "id", "a", "b", "c", "d")
+    # The item has no such attributes any more: it has nulls, not what it had.
+    assert evolved == [{"id": 1, "a": "7", "b": None, "c": None, "d": None}]
+    assert played["keeps"].rows == [{"id": 1}]
+    assert played["keeps"].project.silver(spark, "keeps").columns()[0] == "`id`"
+    assert [reason.split(" (")[0] for reason in played["sets_aside"].reasons] == ["column a is not declared"]
+    assert "silver has no type" in played["has_no_type"].reasons[0]
+
+
+# Places of records, partitions of rows, and what is retained of them
+
+
+def sequenced(project: DbtProject, spark: SparkSession, *events: Row) -> None:
+    """Lands each record by a commit of its own."""
+    for number, event in enumerate(events):
+        project.deliver("shop.item", number, [event])
+        project.land_well(spark, "item")
+
+
+@pytest.mark.spark
+def test_a_row_is_partitioned_by_its_key_and_the_cleaner_keeps_what_is_declared(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    table = table_of("item", {"id": "string", "v": "string"}, ["id"], connector="dynamodb", table_type="cow",
+                     partition_by=["last", "other"], commits_retained=1)  # fmt: skip
+    for name, start in (("last", -1), ("other", -2)):
+        derived = {"substring_of": {"column": "id", "start": start, "length": 1}}
+        table["columns"].append({"name": name, "data_type": "string", "config": {"meta": {"ingest": derived}}})
+    project = make_project({"tables": [table]})
+    key = {"S": "4711"}
+    sequenced(
+        project, spark,
+        record("INSERT", "1", key, v={"S": "a"}), *(record("MODIFY", str(n), key, v={"S": "b"}) for n in range(2, 7)),
+        record("REMOVE", "9", key), record("MODIFY", "8", key, v={"S": "late"}), record("INSERT", "10", {"S": "7"}),
+    )  # fmt: skip
+    rows = project.rows(spark, "item", "id", "last", "other", "__deleted", live=False)
+    assert rows == [
+        {"id": "4711", "last": "1", "other": "1", "__deleted": "true"},
+        # A key of one character has no second to last.
+        {"id": "7", "last": "7", "other": None, "__deleted": "false"},
+    ]
+    path = Path(project.silver(spark, "item").path.removeprefix("file:"))
+    # Nine commits wrote the row: the last version and the one before are there.
+    assert len(list((path / "last=1" / "other=1").glob("*.parquet"))) <= 3
+
+
+@pytest.mark.spark
+def test_records_of_kinesis_are_ordered_by_microseconds_and_by_nothing_coarser(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    def of_kinesis(event: str, at: int, precision: str | None, v: str) -> Row:
+        told = record(event, None, v={"S": v})
+        unit = {"ApproximateCreationDateTimePrecision": precision} if precision else {}
+        of_change = {**without(told["dynamodb"], "StreamViewType"), "ApproximateCreationDateTime": at, **unit}
+        return {**told, "tableName": "item", "recordFormat": "application/json", "dynamodb": of_change}
+
+    options: Row = {"connector": "dynamodb", "order_by": ["__source_ts_us"]}
+    project = make_project({"tables": [table_of("item", ITEMS, ["id"], **options)]})
+    at = 1_700_000_000_000_001
+    project.deliver("shop.item", 0, [
+        of_kinesis("MODIFY", at + 1, "MICROSECOND", "newer"), of_kinesis("INSERT", at, "MICROSECOND", "older"),
+        of_kinesis("MODIFY", at // 1000 + 5, "MILLISECOND", "coarse"), of_kinesis("MODIFY", at // 1000, None, "old"),
+    ])  # fmt: skip
+    project.land(spark, "item")
+    names = ("v", "__source_ts_ms", "__source_ts_us", "__table")
+    (row,) = project.rows(spark, "item", *names)
+    assert tuple(row.values()) == ("newer", at // 1000, at + 1, "item")
+    assert [each["reason_code"] for each in project.quarantined(spark)] == ["missing_position"] * 2
+
+
+@pytest.mark.spark
+def test_a_record_that_is_replayed_is_read_as_it_was(make_project: MakeProject, spark: SparkSession) -> None:
+    columns = {"id": "int", "at": "timestamp"}
+    project = make_project({"tables": [table_of("item", columns, ["id"], connector="dynamodb")]})
+    project.deliver("shop.item", 0, [record("INSERT", "1", at={"N": "1700000000000"})])
+    project.land(spark, "item")
+    assert [each["reason_code"] for each in project.quarantined(spark)] == ["bad_value"]
+    table = table_of("item", columns, ["id"], connector="dynamodb")
+    table["columns"][1]["config"] = {"meta": {"ingest": {"semantic_type": "io.debezium.time.Timestamp"}}}
+    project.declare({"tables": [table]})
+    assert replay(spark, project.source().choose(["item"])[0]).counts.applied == 1
+    assert project.rows(spark, "item") == [{"id": 1, "at": datetime(2023, 11, 14, 22, 13, 20)}]
+
+
+@pytest.mark.parametrize(
+    ("derived", "told"),
+    [
+        ({"substring_of": {"column": "v", "start": -1, "length": 1}}, "a column of the key"),
+        ({"substring_of": {"column": "nothing", "start": -1, "length": 1}}, "names 'nothing'"),
+        ({"substring_of": {"column": "id", "start": 0, "length": 1}}, "start is 0"),
+        ({"substring_of": {"column": "id", "start": 1, "length": 0}}, "length"),
+        ({"substring_of": {"column": "id", "start": 1, "length": 1}, "policy": "hash"}, "exclude each other"),
+    ],
+)
+def test_a_column_that_cannot_be_derived_is_refused(derived: Row, told: str, make_project: MakeProject) -> None:
+    table = table_of("item", {"id": "int", "v": "string", "last": "string"}, ["id"], connector="dynamodb")
+    table["columns"][2]["config"] = {"meta": {"ingest": derived}}
+    with pytest.raises(DeclarationError) as error:
+        make_project({"tables": [table]}).source()
+    assert told in error.value.message
+
+
+def test_a_derived_column_is_a_text_and_orders_nothing(make_project: MakeProject) -> None:
+    table = table_of("item", {"id": "int", "last": "int"}, ["id", "last"], connector="dynamodb")
+    table["columns"][1]["config"] = {"meta": {"ingest": {"substring_of": {"column": "id", "start": 1, "length": 1}}}}
+    with pytest.raises(DeclarationError, match="is declared of a int"):
+        make_project({"tables": [table]}).source()
+    table["columns"][1]["data_type"] = "string"
+    with pytest.raises(DeclarationError, match="key names 'last'"):
+        make_project({"tables": [table]}).source()
+
+
+def test_cuts_say_what_is_retained(make_project: MakeProject) -> None:
+    table = table_of("item", {"id": "int"}, ["id"], commits_retained=2, consistent="transaction")
+    with pytest.raises(DeclarationError, match="commits_retained is given"):
+        make_project({"tables": [table]}).source()
