@@ -51,8 +51,9 @@ def type_of(attribute: Expression) -> Expression:
     return F.when(F.size(types) == 1, types[0])
 
 
-def plain_json(within: Expression, *, quotes_numbers: bool = False) -> Expression:
-    """What is within a list or map, as plain JSON: `{"city": "Graz"}`. Null where it holds anything but values.
+def plain_json(attribute: Expression, kind: str, *, quotes_numbers: bool = False) -> Expression:
+    """What is within a list or map (`kind` is L or M), as plain JSON: `{"city": "Graz"}`. Null where that holds
+    anything but values.
 
     Numbers have all their digits; with `quotes_numbers` they are strings, for a reader that takes a fraction for a
     double. Bytes are base64, sets are arrays.
@@ -60,16 +61,14 @@ def plain_json(within: Expression, *, quotes_numbers: bool = False) -> Expressio
     Spark has no recursion. What is innermost is rewritten in brackets of another kind first, then what is around it,
     level by level; strings are hexadecimal meanwhile, so that no bracket stands within one.
     """
-    encoded = F.array_join(
-        F.transform(
-            F.regexp_extract_all(within, F.lit(r'"(?:[^"\\]++|\\.)*+"|[^"]++'), F.lit(0)),
-            lambda token: F.when(
-                token.startswith('"'),
-                F.concat(F.lit('"'), F.hex(token.substr(F.lit(2), F.length(token) - 2)), F.lit('"')),
-            ).otherwise(token),
-        ),
-        "",
+    strings = F.transform(
+        F.regexp_extract_all(attribute[kind], F.lit(r'"(?:[^"\\]++|\\.)*+"|[^"]++'), F.lit(0)),
+        lambda token: F.when(
+            token.startswith('"'), F.concat(F.lit('"'), F.hex(token.substr(F.lit(2), F.length(token) - 2)), F.lit('"'))
+        ).otherwise(token),
     )
+    # The value as a whole, with its type.
+    encoded = F.concat(F.lit(f'{{"{kind.encode().hex().upper()}":'), F.array_join(strings, ""), F.lit("}"))
     text = F.when(~encoded.rlike(_BARE), encoded)
     number, numbers = ('"$1"', "<$1>") if quotes_numbers else ("#$1#", "<~$1~>")
     for pattern, replacement in (
@@ -83,7 +82,7 @@ def plain_json(within: Expression, *, quotes_numbers: bool = False) -> Expressio
         text = F.regexp_replace(text, pattern, replacement)
     levels = F.least(F.regexp_count(encoded, F.lit(r'"4[CD]":[\[{]')), F.lit(_LEVELS))
     text = F.aggregate(F.sequence(F.lit(0), levels), text, lambda rewritten, _: _outwards(rewritten))
-    is_whole = text.rlike(r"^(?:\{[^\[\]{}]*+\}|\[[^\[\]{}]*+\])$")
+    is_whole = text.rlike(r"^[<(][^\[\]{}]*+$")
     tokens = F.regexp_extract_all(
         F.when(is_whole, text), F.lit(r'"[0-9A-F]*+"|#[0-9A-F]++#|~[^~]*+~|[^"#~]++'), F.lit(0)
     )

@@ -350,14 +350,14 @@ class _Attribute:
         if not types:
             return _nothing()
         if isinstance(wanted, T.BinaryType):
-            return Field(from_base64(held["B"]), wanted, nested=False)
+            return Field(from_base64(held["B"]), wanted, in_json=False)
         if isinstance(wanted, T.ArrayType) and isinstance(wanted.elementType, T.BinaryType):
-            return Field(_all_or_none(F.transform(held["BS"], from_base64)), wanted, nested=False)
+            return Field(_all_or_none(F.transform(held["BS"], from_base64)), wanted, in_json=False)
         if isinstance(wanted, T.ArrayType):
-            items = {"L": F.from_json(plain_json(held["L"], quotes_numbers=True), "array<string>")}
-            values = [items[name] if name in items else held[name] for name in types]
-            return Field(F.coalesce(*values), T.ArrayType(T.StringType()), nested=False)
-        return Field(F.coalesce(*(self._text(held, name) for name in types)), T.StringType(), nested=False)
+            of_list = F.from_json(plain_json(held, "L", quotes_numbers=True), "array<string>")
+            values = [of_list if name == "L" else held[name] for name in types]
+            return Field(F.coalesce(*values), T.ArrayType(T.StringType()), in_json=False)
+        return Field(F.coalesce(*(self._text(held, name) for name in types)), T.StringType(), in_json=False)
 
     @property
     def problem(self) -> Expression:
@@ -375,7 +375,7 @@ class _Attribute:
                 F.concat(F.lit(", of type "), kind, F.lit(f", is not exactly a {wanted}{self._advice}"))
             ),
         )
-        is_wrong = is_there & self.field.value.isNull() & F.coalesce(kind != "NULL", F.lit(True))
+        is_wrong = is_there & (kind.isNull() | ((kind != "NULL") & self.field.value.isNull()))
         return F.when(is_wrong, problem_of("bad_value", *told))
 
     @property
@@ -408,7 +408,7 @@ class _Attribute:
         if name == "N":
             return F.when(value.rlike(NUMBER), value)
         if name in ("L", "M"):
-            return plain_json(value)
+            return plain_json(held, name)
         if name == "SS":
             return F.to_json(value)
         if name == "NS":
