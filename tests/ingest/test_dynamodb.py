@@ -310,10 +310,32 @@ def drawn(number: int, of: int) -> list[Case]:
     return sorted(found.values(), key=lambda case: len(case.columns), reverse=True)[:number]
 
 
+def documents(number: int, of: int) -> Case:
+    """A table of so many items, each with a document."""
+    found: list[Attribute] = []
+
+    @seed(of)
+    @settings(max_examples=number, deadline=None, database=None, phases=[Phase.generate],
+              suppress_health_check=list(HealthCheck))  # fmt: skip
+    @given(DOCUMENTS)
+    def draw(document: Attribute) -> None:
+        found.append(document)
+
+    draw()
+    deepest: Attribute = {"N": "1"}
+    for level in range(31):
+        deepest = {"M": {"M": deepest}} if level % 2 else {"L": [deepest, {"S": "]}"}]}
+    changes = []
+    for place, document in enumerate([*found, deepest]):
+        key = {"k0": {"N": str(place)}}
+        changes.append(Change(place, json.dumps(key), None, {**key, "document": document}, is_ttl=False))
+    return Case(("number",), ("document",), tuple(changes), "NEW_IMAGE", False, True, of)
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("of", [7, *(pytest.param(of, marks=pytest.mark.long) for of in range(8, 20))])
 def test_silver_equals_the_table_whatever_its_items_hold(of: int, spark: SparkSession, tmp_path: Path) -> None:
-    tables = {f"t{number}": case for number, case in enumerate(drawn(16, of))}
+    tables = {f"t{number}": case for number, case in enumerate([documents(200, of), *drawn(15, of)])}
     declared = [case.declared(name) for name, case in tables.items()]
     project = new_project(tmp_path, {"tables": declared})
     for number in range(2):
