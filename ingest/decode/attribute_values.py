@@ -70,12 +70,13 @@ def plain_json(attribute: Expression, kind: str, *, quotes_numbers: bool = False
     # The value as a whole, with its type.
     encoded = F.concat(F.lit(f'{{"{kind.encode().hex().upper()}":'), F.array_join(strings, ""), F.lit("}"))
     text = F.when(~encoded.rlike(_BARE), encoded)
-    number, numbers = ('"$1"', "<$1>") if quotes_numbers else ("#$1#", "<~$1~>")
+    # What was rewritten is written as no value is: an attribute may have the name of a type.
+    number, numbers = ("'$1'", "<$1>") if quotes_numbers else ("#$1#", "<~$1~>")
     for pattern, replacement in (
-        (rf'\{{"(?:53|42)":("{_HEX}")\}}', "$1"),
+        (rf'\{{"(?:53|42)":"({_HEX})"\}}', "'$1'"),
         (rf'\{{"4E":"({_HEX_NUMBER})"\}}', number),
-        (r'\{"424F4F4C":(true|false)\}', "$1"),
-        (r'\{"4E554C4C":true\}', "null"),
+        (r'\{"424F4F4C":(true|false)\}', "!$1"),
+        (r'\{"4E554C4C":true\}', "!null"),
         (rf'\{{"(?:5353|4253)":\[((?:{_STRINGS})?)\]\}}', "<$1>"),
         (rf'\{{"4E53":\[((?:{_NUMBERS})?)\]\}}', numbers),
     ):
@@ -84,7 +85,7 @@ def plain_json(attribute: Expression, kind: str, *, quotes_numbers: bool = False
     text = F.aggregate(F.sequence(F.lit(0), levels), text, lambda rewritten, _: _outwards(rewritten))
     is_whole = text.rlike(r"^[<(][^\[\]{}]*+$")
     tokens = F.regexp_extract_all(
-        F.when(is_whole, text), F.lit(r'"[0-9A-F]*+"|#[0-9A-F]++#|~[^~]*+~|[^"#~]++'), F.lit(0)
+        F.when(is_whole, text), F.lit(r"""["'][0-9A-F]*+["']|#[0-9A-F]++#|~[^~]*+~|[^"'#~]++"""), F.lit(0)
     )
     return F.array_join(F.transform(tokens, _decoded), "")
 
@@ -96,11 +97,11 @@ def _outwards(text: Expression) -> Expression:
 
 
 def _decoded(token: Expression) -> Expression:
-    within = F.translate(token, '"#~', "")
+    within = F.translate(token, "\"'#~", "")
     numbers = F.transform(F.split(within, ","), lambda each: F.unhex(each).cast("string"))
     return (
-        F.when(token.startswith('"'), F.concat(F.lit('"'), F.unhex(within).cast("string"), F.lit('"')))
+        F.when(token.rlike("^[\"']"), F.concat(F.lit('"'), F.unhex(within).cast("string"), F.lit('"')))
         .when(token.startswith("#"), F.unhex(within).cast("string"))
         .when(token.startswith("~"), F.array_join(numbers, ","))
-        .otherwise(F.translate(token, "<>()", "[]{}"))
+        .otherwise(F.translate(token, "<>()!", "[]{}"))
     )

@@ -310,6 +310,11 @@ def drawn(number: int, of: int) -> list[Case]:
     return sorted(found.values(), key=lambda case: len(case.columns), reverse=True)[:number]
 
 
+_LOOKS_LIKE: Sequence[Attribute] = (
+    {"S": "12"}, {"N": "1"}, {"BOOL": True}, {"NULL": True}, {"SS": ["1"]}, {"NS": ["1"]}, {"L": []}, {"M": {}},
+)  # fmt: skip
+
+
 def documents(number: int, of: int) -> Case:
     """A table of so many items, each with a document."""
     found: list[Attribute] = []
@@ -322,6 +327,8 @@ def documents(number: int, of: int) -> Case:
         found.append(document)
 
     draw()
+    # Attributes with the names of types, whose values look like one when they are taken for it.
+    found += [{"M": {one: value}} for one in ("S", "N", "BOOL", "NULL", "SS", "NS", "L", "M") for value in _LOOKS_LIKE]
     deepest: Attribute = {"N": "1"}
     for level in range(31):
         deepest = {"M": {"M": deepest}} if level % 2 else {"L": [deepest, {"S": "]}"}]}
