@@ -94,7 +94,8 @@ def _unfilled(done: DataFrame, own: DataFrame, table: Table) -> DataFrame:
 
 def told_again(table: Table) -> dict[str, Expression]:
     """`_lake_raw` and `_lake_form` of events that were well by themselves: what was read of them was let go."""
-    names = [*(column.name for column in table.columns), *(column.name for column in metadata_columns(table))]
+    columns = table.in_events.columns
+    names = [*(column.name for column in columns), *(column.name for column in metadata_columns(table))]
     event = F.to_json(F.struct(*(f"`{name}`" for name in names), "__deleted"), EVENT_AS_JSON).cast("binary")
     # Of a table with column policies, what was decoded holds hashes already.
     told = F.lit(MASKED_FORM if table.is_masked else UNWRAPPED_FORM)

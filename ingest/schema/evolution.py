@@ -231,7 +231,7 @@ def _with_silver(table: Table, silver: Sequence[Column] | None) -> tuple[dict[st
                 differences.append(_declared(name, "incompatible", other, wanted, effect, fails=True))
                 continue
             effect = "the run fails: a column of the key or the partition cannot be added to rows that lack it"
-            fails = name in (*table.key, *table.options.partition_by)
+            fails = name in (*table.key, *table.options.partition_by) or declared.substring_of is not None
             told = effect if fails else "silver gets the column; rows that are there have null"
             differences.append(_declared(name, "add", "", wanted, told, fails=fails))
             continue
