@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from ingest.config.tables import Table
 from ingest.schema.connectors import LONG_DIGITS, commit_lsn, connector_of, order_of, padded
@@ -54,7 +55,17 @@ def record_key(table: Table) -> dict[str, Expression]:
     """`__key`, the key as one text, where the table has such a column."""
     if table.record_key != "__key":
         return {}
-    return {"__key": F.to_json(F.array(*(F.col(f"`{name}`").cast("string") for name in table.key)))}
+    types = {column.name: column.data_type for column in table.columns}
+    return {"__key": F.to_json(F.array(*(_key_text(F.col(f"`{name}`"), types[name]) for name in table.key)))}
+
+
+def _key_text(value: Expression, data_type: T.DataType) -> Expression:
+    """A part of a key as text. JSON has U+FFFD for all bytes that are no UTF-8: such are hexadecimal behind one."""
+    if not isinstance(data_type, T.BinaryType):
+        return value.cast("string")
+    text = F.decode(value, "UTF-8")
+    is_text = (text.cast("binary") == value) & ~text.startswith("\ufffd")
+    return F.when(is_text, text).otherwise(F.concat(F.lit("\ufffd"), F.hex(value)))
 
 
 def placed_by_delivery(changes: DataFrame, table: Table) -> DataFrame:

@@ -15,7 +15,7 @@ def truncated_rows(silver: DataFrame, table: Table, truncated: str) -> DataFrame
     empty = {
         f"{column.name}": F.lit(None).cast(column.data_type)
         for column in table.columns
-        if column.name not in (*table.key, *table.options.partition_by)
+        if column.name not in (*table.key, *table.options.partition_by) and column.substring_of is None
     }
     return (
         silver.where("__deleted = 'false'")

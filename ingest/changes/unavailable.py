@@ -272,7 +272,7 @@ def _carryable(table: Table) -> dict[str, T.DataType]:
     return {
         column.name: column.data_type
         for column in table.columns
-        if column.name not in table.key and isinstance(column.data_type, large)
+        if column.name not in table.key and column.substring_of is None and isinstance(column.data_type, large)
     }
 
 

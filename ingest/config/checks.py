@@ -121,6 +121,29 @@ def require_sortable(columns: tuple[Column, ...], options: IngestOptions, *, whe
             )
 
 
+def require_derivable(columns: tuple[Column, ...], options: IngestOptions, *, where: str) -> None:
+    """A derived column is a text of the key's, so that every change has it; nothing is known or ordered by it."""
+    types = {column.name: column.data_type for column in columns}
+    parts = [name for name in options.key if isinstance(types.get(name), T.StringType | T.IntegerType | T.LongType)]
+    for column in columns:
+        if column.substring_of is None:
+            continue
+        place = f"{where}.{column.name}: config.meta.ingest.substring_of"
+        if not isinstance(column.data_type, T.StringType):
+            found = column.data_type.simpleString()
+            raise DeclarationError(f"is declared of a {found}", where=place, expected="a data_type of string")
+        for key, chosen in (("key", options.key), ("order_by", options.order_by)):
+            if column.name in chosen:
+                raise DeclarationError(f"{key} names '{column.name}'", where=place, expected="a column of the source")
+        of = next((each for each in columns if each.name == column.substring_of.column), None)
+        if of is None or of.name not in parts or of.substring_of is not None:
+            raise DeclarationError(
+                f"names '{column.substring_of.column}'",
+                where=place,
+                expected=f"a column of the key, of type string, int or bigint: {', '.join(parts) or 'it has none'}",
+            )
+
+
 def require_hashable(
     project: Project, columns: tuple[Column, ...], options: IngestOptions, connection: EventConnection, *, where: str
 ) -> None:
@@ -193,6 +216,13 @@ def refuse_idle_options(options: ColumnOptions, data_type: T.DataType, *, where:
                 where=f"{where}.{key}",
                 expected=f"a data_type of {expected}",
             )
+    if options.substring_of is not None and options.model_fields_set != {"substring_of"}:
+        others = ", ".join(sorted(options.model_fields_set - {"substring_of"}))
+        raise DeclarationError(
+            f"substring_of and {others} exclude each other",
+            where=where,
+            expected="substring_of alone: no event has the column",
+        )
     if options.unsigned and options.decimal == "base64":
         raise DeclarationError(
             "unsigned and decimal: base64 exclude each other",

@@ -84,8 +84,13 @@ LOG_COLUMNS: Mapping[ConnectorName, tuple[MetadataColumn, ...]] = {
         _of_log("__source_change_lsn", T.StringType(), "__change_lsn"),
         _of_log("__source_event_serial_no", T.LongType(), "__event_serial_no"),
     ),
-    # A DynamoDB stream record's SequenceNumber: up to 40 digits.
-    "dynamodb": (_of_log("__sequence_number", T.StringType()),),
+    "dynamodb": (
+        # A stream record's SequenceNumber: up to 40 digits.
+        _of_log("__sequence_number", T.StringType()),
+        # Its ApproximateCreationDateTime, where the record says that it counts microseconds.
+        _of_log("__source_ts_us", T.LongType(), required=False),
+        _of_log("__is_ttl_delete", T.BooleanType(), required=False, orders=False),
+    ),
 }
 # Which transaction an event belongs to (provide.transaction.metadata), and its place within it.
 TRANSACTION_COLUMNS = (

@@ -21,6 +21,7 @@ from ingest.config.checks import (
     refuse_idle_options,
     refuse_names,
     require_chosen,
+    require_derivable,
     require_hashable,
     require_one_consistency,
     require_sortable,
@@ -228,6 +229,7 @@ def _table(project: Project, file: Path, source: str, schema: str, defaults: Yam
     if columns:
         refusals.of(require_chosen, [column.name for column in columns], excluded, options, where=where)
         refusals.of(require_sortable, columns, options, where=where)
+        refusals.of(require_derivable, columns, options, where=where)
     connection = refusals.of(_connection, project, columns, options, where=where)
     whole = refusals.of(_with_schema_files, project, options, where=where)
     database = options.database and refusals.of(
@@ -323,7 +325,8 @@ def _column(raw: Yaml, *, where: str) -> tuple[Column, str | None]:
         raise declaration_error(error, where=f"{here}: config.meta.ingest") from error
     data_type = parse_data_type(_text(raw, "data_type", where=here), where=here)
     refuse_idle_options(options, data_type, where=f"{here}: config.meta.ingest")
-    column = Column(name, data_type, **options.model_dump(exclude={"policy"}))
+    given = options.model_dump(exclude={"policy", "substring_of"})
+    column = Column(name, data_type, **given, substring_of=options.substring_of)
     if options.policy != "hash":
         return column, options.policy
     if not is_hashable(data_type):

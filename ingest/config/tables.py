@@ -91,6 +91,7 @@ class IngestOptions(BaseModel):
     quarantine_limit: QuarantineLimit | None = None
     schema_policy: SchemaPolicy = SchemaPolicy()
     buckets: int | None = Field(default=None, ge=1, le=4096)
+    commits_retained: int | None = Field(default=None, ge=1)
     history: bool = False
     database: Database | None = None
     consistent: Literal["table", "transaction"] = "table"
@@ -126,6 +127,33 @@ class IngestOptions(BaseModel):
             raise ValueError("transaction_topic is read only where consistent is 'transaction'")
         return self
 
+    @model_validator(mode="after")
+    def _cuts_are_retained(self) -> IngestOptions:
+        if self.commits_retained is not None and self.consistent == "transaction":
+            raise ValueError(
+                "commits_retained is given and consistent is 'transaction': cuts say how many are retained"
+            )
+        return self
+
+
+class Substring(BaseModel):
+    """A column that the source does not have: so many characters of a column of the key, as SQL's substring counts.
+
+    A row has one as long as it has its key, its delete as well.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    column: str = Field(min_length=1)
+    start: int
+    length: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _counted_from_one(self) -> Substring:
+        if self.start == 0:
+            raise ValueError("start is 0: the first character is 1, the last is -1")
+        return self
+
 
 class ColumnOptions(BaseModel):
     """`config.meta.ingest` of a column: what its values mean where the events do not say it."""
@@ -138,6 +166,7 @@ class ColumnOptions(BaseModel):
     special_values: Literal["quarantine", "null"] | None = None
     unsigned: bool = False
     policy: Literal["exclude", "hash"] | None = None
+    substring_of: Substring | None = None
 
 
 @dataclass(frozen=True)
@@ -146,7 +175,8 @@ class Column:
 
     Those that silver has besides the declared ones, by the schema policy, are columns as well, but not `declared`.
     `hashed_from`: the type of the values whose hashes silver has (`policy: hash`); `hashed_before`: where the events
-    that are decoded, out of the quarantine, hold the hashes themselves.
+    that are decoded, out of the quarantine, hold the hashes themselves. `substring_of`: no event has it, silver derives
+    it from the key.
     """
 
     name: str
@@ -159,6 +189,7 @@ class Column:
     declared: bool = True
     hashed_from: T.DataType | None = None
     hashed_before: T.DataType | None = None
+    substring_of: Substring | None = None
 
     @property
     def source_type(self) -> T.DataType:
@@ -204,6 +235,13 @@ class Table:
     def is_masked(self) -> bool:
         """Whether an event of the table must not be kept as it was read."""
         return bool(self.excluded or self.hashed)
+
+    @property
+    def in_events(self) -> Table:
+        """The table with the columns that events have: without those that silver derives."""
+        if all(column.substring_of is None for column in self.columns):
+            return self
+        return replace(self, columns=tuple(column for column in self.columns if column.substring_of is None))
 
     @property
     def in_source(self) -> Table:

@@ -35,6 +35,8 @@ from ingest.schema.evolution import Reading, Version
 
 # How a typed event is kept as text: exact to the microsecond.
 EVENT_AS_JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+# `_lake_form` of an event that is kept as it was decoded: as an unwrapped one.
+UNWRAPPED_FORM = dumps({"unwrapped": True})
 # Ops that carry a row.
 ROW_OPS = ("c", "u", "d", "r")
 # 't' is a truncate, 'm' a logical decoding message: neither carries a row.

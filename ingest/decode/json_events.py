@@ -24,6 +24,7 @@ from ingest.decode.decoded import (
     envelope_problem,
     lacking,
 )
+from ingest.decode.dynamodb import StreamRecords, stream_parts
 from ingest.decode.fields import BITS, Field
 from ingest.decode.flat_json import IS_CUT, between, value_column
 from ingest.decode.json_forms import (
@@ -48,6 +49,7 @@ from ingest.schema import masking
 from ingest.schema.change import READ, metadata_columns
 from ingest.schema.change import problem as problem_of
 from ingest.schema.connect import ConnectSchema, connect_schema
+from ingest.schema.connectors import connector_of
 from ingest.schema.evolution import EventField, Reading, Version
 from ingest.spark.prepared import prepared
 
@@ -76,8 +78,10 @@ class JsonSource:
 
 
 def json_parts(source: JsonSource, table: Table, *, thorough: bool = False, by_examples: bool = False) -> list[Part]:
-    """Events that are JSON texts: envelopes and unwrapped events, each with or without Kafka Connect's {"schema",
-    "payload"} around it. Those with a schema are a part for each schema, which is believed as an Avro schema is.
+    """Events that are JSON texts, as the table's connector has them.
+
+    Debezium's are envelopes and unwrapped events, each with or without Kafka Connect's {"schema", "payload"} around it.
+    Those with a schema are a part for each schema, which is believed as an Avro schema is.
 
     A first look at the texts, which only searches them, finds what they hold; expressions for what they do not hold
     would cost more to plan than a small batch to land. Where events are all alike, as they mostly are, a few examples
@@ -92,6 +96,13 @@ def json_parts(source: JsonSource, table: Table, *, thorough: bool = False, by_e
     by_examples:
         Trust the first events: an event of another form is `MISREAD` then, and the parts have to be made without this.
     """
+    if connector_of(table).writes == "stream records":
+        return stream_parts(StreamRecords(source.lines, source.are_records), table, thorough=thorough)
+    return _parts(source, table, thorough=thorough, by_examples=by_examples)
+
+
+def _parts(source: JsonSource, table: Table, *, thorough: bool = False, by_examples: bool = False) -> list[Part]:
+    """The parts of Debezium's events."""
     lines = source.lines
     if by_examples and not table.is_masked:
         texts = [text for (text,) in lines.select("value").limit(EXAMPLES).collect() if (text or "").strip()]
@@ -418,7 +429,9 @@ def texts_again(events: DataFrame, table: Table, keys: RecordKeys) -> list[Part]
             text = [F.col("value").cast("binary").alias("_lake_value")] if known.get("masked") else []
             found = [typed_part(own.select(event, *text, *READ), known["semantic_types"], keys)]
         else:
-            found = json_parts(JsonSource(own, keys, are_records=True), table)
+            # What was decoded before it was set aside is an unwrapped event, whatever it was read from.
+            parts_of = _parts if known else json_parts
+            found = parts_of(JsonSource(own, keys, are_records=True), table)
         if known.get("masked"):
             found = [Part(part.version, partial(_decode_masked, part, form)) for part in found]
         parts += found

@@ -26,6 +26,7 @@ def raw_parts(
     InputError
         As `read_files` and `record_parts`.
     """
+    table = table.in_events
     if isinstance(raw, RawFiles):
         return read_files(spark, table, raw.files, thorough=thorough, by_examples=by_examples)
     registry = Registry.of(spark, table)

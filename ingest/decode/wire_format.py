@@ -99,6 +99,7 @@ def parts_again(events: DataFrame, table: Table, registry: Registry | None) -> l
     events:
         Columns `_lake_raw` binary, `_lake_form` string and those of `READ`.
     """
+    table = table.in_events
     is_record = F.coalesce(F.col("_lake_form") == RECORD_FORM, F.lit(False))
     values = events.where(is_record).select(F.col("_lake_raw").alias("value"), *READ)
     texts = events.where(~is_record).select(F.col("_lake_raw").cast("string").alias("value"), "_lake_form", *READ)

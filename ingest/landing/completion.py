@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from ingest.changes.unavailable import completed, key_changes, removed_values
 from ingest.config.tables import Table
-from ingest.decode.decoded import EVENT_AS_JSON
+from ingest.decode.decoded import EVENT_AS_JSON, UNWRAPPED_FORM
 from ingest.schema.change import metadata_columns, silver_columns
 from ingest.schema.masking import MASKED_FORM
 
@@ -94,10 +94,11 @@ def _unfilled(done: DataFrame, own: DataFrame, table: Table) -> DataFrame:
 
 def told_again(table: Table) -> dict[str, Expression]:
     """`_lake_raw` and `_lake_form` of events that were well by themselves: what was read of them was let go."""
-    names = [*(column.name for column in table.columns), *(column.name for column in metadata_columns(table))]
+    columns = table.in_events.columns
+    names = [*(column.name for column in columns), *(column.name for column in metadata_columns(table))]
     event = F.to_json(F.struct(*(f"`{name}`" for name in names), "__deleted"), EVENT_AS_JSON).cast("binary")
     # Of a table with column policies, what was decoded holds hashes already.
-    told = F.lit(MASKED_FORM if table.is_masked else None)
+    told = F.lit(MASKED_FORM if table.is_masked else UNWRAPPED_FORM)
     return {
         "_lake_form": F.when(F.col("_lake_raw").isNotNull(), F.col("_lake_form").cast("string")).otherwise(told),
         "_lake_raw": F.coalesce("_lake_raw", event),

@@ -18,6 +18,7 @@ from ingest.landing import batch
 from ingest.landing.backlog import NONE_WAITS, Pending, Read, pending_of
 from ingest.landing.schema_plan import schema_planned
 from ingest.landing.transactions import Gate
+from ingest.schema.change import derived_columns
 from ingest.schema.evolution import Reading
 from ingest.silver import change_log
 from ingest.silver.compaction import keep_up
@@ -211,8 +212,10 @@ def _land_portion(begun: Begun, gate: Gate | None, share: float) -> Landed:
 
 
 def decoded(table: Table, parts: Sequence[Part], readings: Sequence[Reading]) -> DataFrame:
-    decoded = (part.decode(table, reading) for part, reading in zip(parts, readings, strict=True))
-    return reduce(DataFrame.unionByName, decoded)
+    """The decoded changes of all parts, with the columns that silver derives."""
+    decoded = (part.decode(table.in_events, reading) for part, reading in zip(parts, readings, strict=True))
+    changes, derived = reduce(DataFrame.unionByName, decoded), derived_columns(table)
+    return changes.withColumns(derived) if derived else changes
 
 
 def held_back_error(table: Table, held_back: Sequence[HeldBack]) -> UnavailableError:

@@ -142,7 +142,8 @@ def reconcile(
 
 
 def _compare(spark: SparkSession, found: Reconciled, against: Path | None, null_text: str, limit: int) -> Reconciled:
-    table = found.table
+    # What silver derives from the key is no column of the source.
+    table = found.table.in_events
     if not table.key:
         raise InputError("has no key, so no row can be told from another", where=table.where, expected="a declared key")
     path = _oracle_file(table, against) if against else None

@@ -78,6 +78,16 @@ def metadata_columns(table: Table) -> tuple[MetadataColumn, ...]:
     return connector_of(table).metadata_columns + within
 
 
+def derived_columns(table: Table) -> dict[str, Expression]:
+    """The columns that no event has, from a decoded change's key; null where the key's text is too short for any."""
+    found = {}
+    for column in table.columns:
+        if (part := column.substring_of) is not None:
+            text = F.substring(F.col(f"`{part.column}`").cast("string"), part.start, part.length)
+            found[column.name] = F.nullif(text, F.lit(""))
+    return found
+
+
 def silver_columns(table: Table) -> list[str]:
     """The columns of a silver table, in order, without Hudi's own.
 

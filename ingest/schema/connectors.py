@@ -171,6 +171,12 @@ class SequenceOrder(LogOrder):
     def position(self) -> Expression:
         return _sortable("__sequence_number", T.StringType())
 
+    def missing(self, *, is_envelope: bool) -> str:
+        return (
+            "no place in the stream: the record lacks dynamodb.SequenceNumber, as those do that go to Kinesis. "
+            "Declare order_by: [__source_ts_us] for these"
+        )
+
 
 @dataclass(frozen=True)
 class DeclaredOrder(Order):
@@ -211,6 +217,8 @@ class Connector:
         time.precision.mode=adaptive for the usual column type.
     has_coded_decimals:
         A decimal in a JSON text may be base64 of its unscaled integer (decimal.handling.mode=precise).
+    writes:
+        What its JSON texts are: Debezium's events, or the records of DynamoDB's streams (`ingest.decode.dynamodb`).
     """
 
     log_columns: tuple[MetadataColumn, ...] = ()
@@ -220,6 +228,7 @@ class Connector:
     has_lsn: bool = False
     timestamp: SemanticType = "io.debezium.time.Timestamp"
     has_coded_decimals: bool = True
+    writes: Literal["events", "stream records"] = "events"
 
     @property
     def metadata_columns(self) -> tuple[MetadataColumn, ...]:
@@ -249,7 +258,9 @@ CONNECTORS: Mapping[ConnectorName | None, Connector] = {
     "mysql": _MARIADB,
     "sqlserver": Connector(LOG_COLUMNS["sqlserver"], ChangeTableOrder.of("sqlserver")),
     # Its numbers are texts.
-    "dynamodb": Connector(LOG_COLUMNS["dynamodb"], SequenceOrder.of("dynamodb"), has_coded_decimals=False),
+    "dynamodb": Connector(
+        LOG_COLUMNS["dynamodb"], SequenceOrder.of("dynamodb"), has_coded_decimals=False, writes="stream records"
+    ),
     None: Connector(has_coded_decimals=False),
 }
 

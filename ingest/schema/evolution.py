@@ -231,7 +231,7 @@ def _with_silver(table: Table, silver: Sequence[Column] | None) -> tuple[dict[st
                 differences.append(_declared(name, "incompatible", other, wanted, effect, fails=True))
                 continue
             effect = "the run fails: a column of the key or the partition cannot be added to rows that lack it"
-            fails = name in (*table.key, *table.options.partition_by)
+            fails = name in (*table.key, *table.options.partition_by) or declared.substring_of is not None
             told = effect if fails else "silver gets the column; rows that are there have null"
             differences.append(_declared(name, "add", "", wanted, told, fails=fails))
             continue
@@ -294,7 +294,13 @@ def _with_version(
         excluded = {name.lower() for name in table.excluded}
         version = replace(version, fields=tuple(f for f in version.fields if f.name.lower() not in excluded))
     policy = table.options.schema_policy
-    names, added, clashing = _matched(columns, version)
+    of_events = {name: column for name, column in columns.items() if column.substring_of is None}
+    names, added, clashing = _matched(of_events, version)
+    derived = {name.lower() for name in columns if name not in of_events}
+    clashing += [
+        (seen, f"column {seen.name} is derived from the key") for seen in added if seen.name.lower() in derived
+    ]
+    added = [seen for seen in added if seen.name.lower() not in derived]
     findings = [_refused(seen, "incompatible", "", policy.incompatible, why) for seen, why in clashing]
     if version.whole:
         findings += [
@@ -381,7 +387,7 @@ def _dropped(
     }[policy]
     lacking = [
         column
-        for column in table.columns
+        for column in table.in_events.columns
         if (column.name not in names if version.whole else column.name in version.lacks)
         and column.name not in table.key
     ]

@@ -34,6 +34,8 @@ _KEEPS_CUTS = {
     "hoodie.keep.min.commits": "30",
     "hoodie.keep.max.commits": "40",
 }
+# Hudi's timeline has at least 20 commits by default, which must be more than the cleaner retains.
+_MOST_RETAINED, _ARCHIVED_AT_ONCE = 20, 10
 # After so many commits a merge-on-read table is compacted: what its readers merge stays bounded.
 _COMMITS_A_COMPACTION = 10
 # An erasure compacts every file group, as a commit does where one delta commit is one too many.
@@ -79,6 +81,8 @@ class TableOptions:
         Whether Hudi reduces the rows of a write to one a key first; None leaves it to Hudi.
     keeps_cuts:
         Whether files outlast the commits that may follow a cut.
+    commits_retained:
+        Of so many commits the cleaner leaves the files that they replaced; None leaves it to Hudi.
     """
 
     schema: str
@@ -92,6 +96,7 @@ class TableOptions:
     version: int | None = None
     combines: bool | None = None
     keeps_cuts: bool = False
+    commits_retained: int | None = None
 
     @property
     def relation(self) -> str:
@@ -111,7 +116,19 @@ class TableOptions:
             **self._index(),
             **self._storage(),
             **(_KEEPS_CUTS if self.keeps_cuts else {}),
+            **self._cleaning(),
         }
+
+    def _cleaning(self) -> dict[str, str]:
+        """Hudi archives no commit that the cleaner has not passed: its timeline grows with what is retained."""
+        if self.commits_retained is None:
+            return {}
+        options = {"hoodie.clean.commits.retained": str(self.commits_retained)}
+        if self.commits_retained < _MOST_RETAINED:
+            return options
+        least = self.commits_retained + _ARCHIVED_AT_ONCE
+        most = least + _ARCHIVED_AT_ONCE
+        return {**options, "hoodie.keep.min.commits": str(least), "hoodie.keep.max.commits": str(most)}
 
     def _partitions(self) -> dict[str, str]:
         generator = {0: "Nonpartitioned", 1: "Simple"}.get(len(self.partition_by), "Complex")

@@ -69,6 +69,7 @@ class SilverTable:
                 # A batch has one row a key; to make sure of it again took Hudi 1.9 of 4.0 s (docs/performance.md).
                 combines=False,
                 keeps_cuts=options.consistent == "transaction",
+                commits_retained=options.commits_retained,
             ),
         )
 

@@ -15,7 +15,7 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "several": {"id": "int", "code": "string"},
     "none": {"id": "int"},
 }
-DATABASES = ("postgresql", "mariadb", "mysql", "sqlserver", "order_column", "order_ts")
+DATABASES = ("postgresql", "mariadb", "mysql", "sqlserver", "order_column", "order_ts", "dynamodb")
 # Of each bad input what the quarantine may say of it.
 CODES: Mapping[str, frozenset[str]] = {
     "not_utf8": frozenset({"invalid_json"}),
@@ -42,8 +42,11 @@ CODES: Mapping[str, frozenset[str]] = {
 # Moves whose events lack values.
 _OF_POSTGRESQL = ("unavailable", "unavailable_moved", "moved_apart")
 _ENCODINGS = ("plain", "schema", "avro4", "avro8", "declared", "objects")
+# Of the records of a DynamoDB table's stream: who delivers them.
+_STREAMS = ("dynamodb", "kinesis")
+_FORMS = [f"{shape}_{encoding}" for encoding in _ENCODINGS for shape in ("unwrapped", "envelope")]
 DIMENSIONS: Mapping[str, Sequence[str]] = {
-    "form": [f"{shape}_{encoding}" for encoding in _ENCODINGS for shape in ("unwrapped", "envelope")],
+    "form": [*_FORMS, *(f"stream_{encoding}" for encoding in _STREAMS)],
     "carrier": ["lines", "parquet", "objects", "rows"],
     "partitions": ["1", "2"],
     "database": DATABASES,
@@ -87,7 +90,7 @@ class Case:
 
     @property
     def shape(self) -> str:
-        """`unwrapped` or `envelope`."""
+        """`unwrapped`, `envelope` or `stream`."""
         return self["form"].split("_")[0]
 
     @property
@@ -159,7 +162,7 @@ def _encoding_of(form: str) -> str:
 
 def _carries(form: str, carrier: str) -> bool:
     encoding = _encoding_of(form)
-    if encoding in ("plain", "schema"):
+    if encoding in ("plain", "schema", *_STREAMS):
         return carrier in ("lines", "parquet")
     return carrier in ("objects", "rows") if encoding == "objects" else carrier == "parquet"
 
@@ -201,22 +204,37 @@ def _noise(form: str, database: str, noise: str) -> bool:
     return _encoding_of(form) != "declared" and (noise != "message" or database == "postgresql")
 
 
+def _streams(form: str, database: str) -> bool:
+    return form.startswith("stream") == (database == "dynamodb")
+
+
+def _of_streams(form: str, dimension: str, value: str) -> bool:
+    """A stream says every item whole, with its key, and nothing else."""
+    said: Mapping[str, Sequence[str]] = {
+        "keys": ("int", "text", "several"), "record_key": ("absent",), "snapshot": ("none",), "deletes": ("full",),
+        "tombstones": ("none",), "noise": ("none",), "moves": ("none", "key_change"), "decimals": ("text",),
+    }  # fmt: skip
+    return not form.startswith("stream") or value in said[dimension]
+
+
 def _bad(form: str, carrier: str, bad: str) -> bool:
     encoding = _encoding_of(form)
     forms: Mapping[str, Sequence[str]] = {
-        **dict.fromkeys(("not_utf8", "cut", "list", "number", "text"), ("plain", "schema")),
+        **dict.fromkeys(("not_utf8", "cut", "list", "number", "text"), ("plain", "schema", *_STREAMS)),
         "cut_schema": ("schema",),
-        **dict.fromkeys(("not_json", "other"), ("plain", "schema", "avro4", "avro8")),
+        **dict.fromkeys(("not_json", "other"), ("plain", "schema", "avro4", "avro8", *_STREAMS)),
+        **dict.fromkeys(("unknown_op", "no_position", "empty"), (*_ENCODINGS, *_STREAMS)),
         **dict.fromkeys(("unknown_id", "cut_id"), ("avro4", "avro8")),
         "cut_avro": ("avro4", "avro8", "declared"),
         "bytes": ("plain", "schema", "avro4", "avro8"),
-        **dict.fromkeys(("no_op", "no_key"), ("plain", "schema", "avro4", "avro8", "objects")),
+        "no_op": ("plain", "schema", "avro4", "avro8", "objects"),
+        "no_key": ("plain", "schema", "avro4", "avro8", "objects", *_STREAMS),
     }
     if bad in ("empty", "bytes") and carrier != "parquet":
         return False
     if bad in ("no_op", "no_image") and not form.startswith("envelope"):
         return False
-    return encoding in forms.get(bad, _ENCODINGS)
+    return bad == "none" or encoding in forms.get(bad, _ENCODINGS)
 
 
 def _mends(form: str, bad: str, deletes: str, truncate: str, replay: str) -> bool:
@@ -224,7 +242,13 @@ def _mends(form: str, bad: str, deletes: str, truncate: str, replay: str) -> boo
     return replay != "mended" or mendable or deletes == "undeclared" or truncate == "quarantine"
 
 
+_DIMENSIONS_OF_STREAMS = ("keys", "record_key", "snapshot", "deletes", "tombstones", "noise", "moves", "decimals")
 RULES = (
+    Rule(("form", "database"), _streams),
+    *(
+        Rule(("form", dimension), lambda form, value, dimension=dimension: _of_streams(form, dimension, value))
+        for dimension in _DIMENSIONS_OF_STREAMS
+    ),
     Rule(("form", "carrier"), _carries),
     Rule(("database", "optional"), lambda database, optional: optional == "with" or database in DATABASES[:3]),
     # Spark reads no decimal of 64 digits from Parquet: such a file is held back.
@@ -336,6 +360,8 @@ _KNOWN: Sequence[Row] = (
     {"trouble": "killed_before", "bad": "cut_id", "form": "envelope_avro4", "delivery": "batches"},
     {"trouble": "killed_after", "bad": "empty", "delivery": "repeated", "values": "arrays"},
     {"bad": "not_utf8", "carrier": "lines", "delivery": "repeated", "partitions": "2"},
+    {"form": "stream_dynamodb", "delivery": "late", "values": "numbers", "table_type": "cow", "bad": "no_position"},
+    {"form": "stream_kinesis", "delivery": "repeated", "carrier": "parquet", "values": "texts", "bad": "cut"},
 )  # fmt: skip
 # Without what takes further runs, where it is not what they are about.
 KNOWN: Sequence[Row] = tuple({"trouble": "none", "replay": "no", **row} for row in _KNOWN)

@@ -23,6 +23,7 @@ from deliveries.schemas import (
     struct,
     text_of,
 )
+from deliveries.streams import stream_record
 from deliveries.values import kinds, written
 
 _SOURCE_TS_MS = 1_700_000_000_000
@@ -85,11 +86,14 @@ def record_of(case: Case, event: Event, topic: str, book: Book) -> Record:
     key = _key_bytes(case, event, topic, book)
     if event.kind == "tombstone":
         return Record(event, key, None)
+    if case.shape == "stream":
+        content = stream_record(case, event).encode()
+        return Record(event, key, _spoilt(case, event, content) if event.kind == "bad" else content)
     kind, value = _typed(case, event, topic)
     if case.encoding == "objects":
         return Record(event, key, None, avro_of(kind), value)
     content = _encoded(case, kind, value, book)
-    return Record(event, key, _spoilt(case, event, content, kind) if event.kind == "bad" else content)
+    return Record(event, key, _spoilt(case, event, content) if event.kind == "bad" else content)
 
 
 def value_schema(case: Case, topic: str) -> Any:
@@ -302,7 +306,7 @@ def prefix(case: Case, schema_id: int) -> bytes:
     return b"\x00" + schema_id.to_bytes(4 if case.encoding == "avro4" else 8, "big")
 
 
-def _spoilt(case: Case, event: Event, content: bytes, kind: Kind) -> bytes:
+def _spoilt(case: Case, event: Event, content: bytes) -> bytes:
     """A bad event's bytes, of those that it had if it were well."""
     bad, own = case["bad"], text_of({"hello": "world"})
     wide = len(prefix(case, 0)) if case.encoding in ("avro4", "avro8") else 0

@@ -170,6 +170,8 @@ def _entry(project: DbtProject, play: _Played, *, is_mended: bool) -> dict[str, 
         options["order_by"] = [orders[case["database"]]]
     else:
         options["connector"] = case["database"]
+        # Kinesis says no sequence number of DynamoDB's.
+        options |= {"order_by": ["__source_ts_us"]} if case.encoding == "kinesis" else {}
     if case["truncate"] != "none":
         options["truncate"] = case["truncate"]
     if case["deletes"] == "bare":

@@ -37,6 +37,13 @@ def binlog(op: str, pos: int | None, **row: Any) -> Row:
     return unwrapped(op, place, row)
 
 
+def streamed(event: str, number: str, v: str) -> Row:
+    """A record of a DynamoDB stream."""
+    keys = {"id": {"N": "1"}}
+    return {"eventName": event,
+            "dynamodb": {"Keys": keys, "NewImage": {**keys, "v": {"S": v}}, "SequenceNumber": number}}  # fmt: skip
+
+
 SCENARIOS = (
     # Unavailable values
     Scenario(
@@ -270,9 +277,8 @@ SCENARIOS = (
     Scenario(
         "sequence_numbers_of_forty_digits_order_a_stream",
         {"id": "int", "v": "string"}, ["id"],
-        [[unwrapped("c", {"__sequence_number": "9" * 21}, {"id": 1, "v": "older"}),
-          unwrapped("u", {"__sequence_number": "1" * 22}, {"id": 1, "v": "newer"})],
-         [unwrapped("u", {"__sequence_number": "2" * 21}, {"id": 1, "v": "late"})]],
+        [[streamed("INSERT", "9" * 21, "older"), streamed("MODIFY", "1" * 22, "newer")],
+         [streamed("MODIFY", "2" * 21, "late")]],
         [{"id": 1, "v": "newer"}],
         options={"connector": "dynamodb"},
     ),

@@ -1,0 +1,26 @@
+{{ config(unique_key='customer_id') }}
+
+with customers as (
+    select * from {{ ref('stg_customers__customers') }}
+),
+
+final as (
+    select
+        -- ids
+        customer_id,
+
+        -- text
+        customer_name,
+        email,
+        lower(substring_index(email, '@', -1)) as email_domain,
+
+        -- booleans
+        expires_at is not null as is_on_trial,
+
+        -- timestamps
+        registered_at,
+        expires_at
+    from customers
+)
+
+select * from final

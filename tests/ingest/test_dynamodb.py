@@ -1,0 +1,239 @@
+"""Records of DynamoDB's streams: what one cannot say is quarantined; orders, partitions, policies, declarations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import DbtProject, MakeProject, Played, Row, Scenario, play, table_of
+from pyspark.sql import SparkSession
+
+from ingest.errors import DeclarationError
+from ingest.operations.replay import replay
+
+Attribute = Mapping[str, Any]
+
+
+# What a record cannot say
+
+
+def record(event: str, number: object = "100", key: Attribute | None = None, **item: Any) -> Row:
+    """A record of DynamoDB Streams, of an item whose `id` is 1; attributes by name, in DynamoDB's JSON."""
+    keys = {"id": key or {"N": "1"}}
+    image = "OldImage" if event == "REMOVE" else "NewImage"
+    told = {"Keys": keys, image: {**keys, **item}, "StreamViewType": "NEW_AND_OLD_IMAGES"}
+    place = {} if number is None else {"SequenceNumber": number}
+    return {"eventName": event, "dynamodb": {**told, **place, "ApproximateCreationDateTime": 1_700_000_000}}
+
+
+def without(event: Row, *path: str) -> Row:
+    """A record without a member."""
+    name, *rest = path
+    if not rest:
+        return {each: value for each, value in event.items() if each != name}
+    return {**event, name: without(event[name], *rest)}
+
+
+GOOD = record("INSERT", "99", v={"S": "good"})
+ITEMS = {"id": "int", "v": "string"}
+# Of each: a record, or a line as it stands; the columns; and what the quarantine says of it.
+BAD: Mapping[str, tuple[Row | str, Mapping[str, str], str]] = {
+    "unknown_type": (record("MODIFY", v={"X": "1"}), ITEMS, "has no type that DynamoDB has"),
+    "two_types": (record("MODIFY", v={"S": "1", "N": "1"}), ITEMS, "has no type that DynamoDB has"),
+    "no_type": (record("MODIFY", v=None), ITEMS, "has no type that DynamoDB has"),
+    "unknown_type_within": (record("MODIFY", v={"M": {"a": {"X": "1"}}}), ITEMS, "of type M, is not exactly a string"),
+    "bare_text_within": (record("MODIFY", v={"L": ["a"]}), ITEMS, "of type L, is not exactly a string"),
+    "bare_value_within": (record("MODIFY", v={"M": {"S": "a"}}), ITEMS, "of type M, is not exactly a string"),
+    "number_that_is_none": (record("MODIFY", v={"N": "abc"}), ITEMS, "of type N, is not exactly a string"),
+    "json_number": (record("MODIFY", v={"N": 1.23456789012345678901}), ITEMS, "is no JSON string, as DynamoDB writes"),
+    "text_flag": (record("MODIFY", v={"BOOL": "yes"}), ITEMS, "a value is not of the type that its place"),
+    "bytes_as_text": (record("MODIFY", v={"B": "AAE="}), ITEMS, "of type B, is not exactly a string"),
+    "no_base64": (record("MODIFY", v={"B": "?"}), {"id": "int", "v": "binary"}, "of type B, is not exactly a binary"),
+    "text_as_bytes": (record("MODIFY", v={"S": "AAE="}), {"id": "int", "v": "binary"}, "of type S, is not exactly"),
+    "too_great": (record("MODIFY", v={"N": "1" * 11}), {"id": "int", "v": "int"}, "is not exactly a int"),
+    "fraction": (record("MODIFY", v={"N": "1.5"}), {"id": "int", "v": "bigint"}, "is not exactly a bigint"),
+    "time_of_a_number": (record("MODIFY", v={"N": "1700000000"}), {"id": "int", "v": "timestamp"}, "its semantic_type"),
+    "keys_only": (without(record("MODIFY"), "dynamodb", "NewImage"), ITEMS, "no NewImage says the row"),
+    "no_sequence": (record("MODIFY", None), ITEMS, "declare order_by: [__source_ts_us]"),
+    "no_number": (record("MODIFY", "1e5"), ITEMS, "SequenceNumber is 1e5, expected up to 40 digits"),
+    "too_long": (record("MODIFY", "1" * 41), ITEMS, "expected up to 40 digits"),
+    "unknown_event": (record("UPSERT"), ITEMS, "eventName is UPSERT, expected one of INSERT, MODIFY, REMOVE"),
+    "no_key": (record("MODIFY", key={"NULL": True}), ITEMS, "key column id is null"),
+    "wider_key": (
+        {**GOOD, "dynamodb": {**GOOD["dynamodb"], "Keys": {"id": {"N": "1"}, "sort": {"S": "a"}}}},
+        ITEMS, "the item's key has sort as well",
+    ),
+    "no_time": (
+        {**GOOD, "dynamodb": {**GOOD["dynamodb"], "ApproximateCreationDateTime": "today"}},
+        ITEMS, "ApproximateCreationDateTime is today",
+    ),
+    "cut": (json.dumps(GOOD)[:-9], ITEMS, "does not parse as JSON"),
+    "twice": (json.dumps(GOOD) * 2, ITEMS, "something follows it in the text"),
+    "list": (json.dumps([GOOD]), ITEMS, "JSON, but not a JSON object"),
+    "other": (json.dumps({"hello": "world"}), ITEMS, "no stream record: it lacks dynamodb"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def played(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Played]:
+    """A table for each bad record, with a good one beside it, and one for each undeclared attribute."""
+    scenes = [
+        Scenario(name, columns, ["id"], [[GOOD if columns == ITEMS else record("INSERT", "99"), bad]], [],
+                 options={"connector": "dynamodb"})
+        for name, (bad, columns, _) in BAD.items()
+    ]  # fmt: skip
+    return play(spark, tmp_path_factory.mktemp("bad"), [*scenes, *UNDECLARED])
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", BAD)
+def test_what_a_record_cannot_say_is_quarantined_and_its_neighbour_landed(name: str, played: dict[str, Played]) -> None:
+    found = played[name]
+    assert (found.totals.read, found.totals.quarantined, found.totals.applied) == (2, 1, 1), found.reasons
+    assert len(found.rows) == 1
+    (reason,) = found.reasons
+    assert BAD[name][2].lower() in reason.lower()
+
+
+def _undeclared(name: str, policy: str, *batches: Sequence[Row | str]) -> Scenario:
+    return Scenario(name, {"id": "int"}, ["id"], batches, [],
+                    options={"connector": "dynamodb", "schema_policy": {"add": policy}})  # fmt: skip
+
+
+MORE: Mapping[str, Any] = {
+    "a": {"N": "1.50"},
+    "b": {"BOOL": True},
+    "c": {"SS": ["x"]},
+    "d": {"M": {"e": {"N": "1"}}},
+    "f": {"NULL": True},
+}
+UNDECLARED = (
+    _undeclared("evolves", "evolve", [record("INSERT", "1", **MORE)], [record("MODIFY", "2", a={"N": "7"})]),
+    _undeclared("keeps", "keep", [record("INSERT", "1", **MORE)]),
+    _undeclared("sets_aside", "quarantine", [record("INSERT", "1"), record("MODIFY", "2", a={"S": "x"})]),
+    _undeclared("has_no_type", "evolve", [record("INSERT", "1"), record("MODIFY", "2", a={"X": "x"})]),
+)
+
+
+@pytest.mark.spark
+def test_an_attribute_that_is_not_declared_follows_the_policy(played: dict[str, Played], spark: SparkSession) -> None:
+    evolved = played["evolves"].project.rows(spark, "evolves", "id", "a", "b", "c", "d")
+    # The item has no such attributes any more: it has nulls, not what it had.
+    assert evolved == [{"id": 1, "a": "7", "b": None, "c": None, "d": None}]
+    assert played["keeps"].rows == [{"id": 1}]
+    assert played["keeps"].project.silver(spark, "keeps").columns()[0] == "`id`"
+    assert [reason.split(" (")[0] for reason in played["sets_aside"].reasons] == ["column a is not declared"]
+    assert "silver has no type" in played["has_no_type"].reasons[0]
+
+
+# Places of records, partitions of rows, and what is retained of them
+
+
+def sequenced(project: DbtProject, spark: SparkSession, *events: Row) -> None:
+    """Lands each record by a commit of its own."""
+    for number, event in enumerate(events):
+        project.deliver("shop.item", number, [event])
+        project.land_well(spark, "item")
+
+
+@pytest.mark.spark
+def test_a_row_is_partitioned_by_its_key_and_the_cleaner_keeps_what_is_declared(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    table = table_of("item", {"id": "string", "v": "string"}, ["id"], connector="dynamodb", table_type="cow",
+                     partition_by=["last", "other"], commits_retained=1)  # fmt: skip
+    for name, start in (("last", -1), ("other", -2)):
+        derived = {"substring_of": {"column": "id", "start": start, "length": 1}}
+        table["columns"].append({"name": name, "data_type": "string", "config": {"meta": {"ingest": derived}}})
+    project = make_project({"tables": [table]})
+    key = {"S": "4711"}
+    sequenced(
+        project, spark,
+        record("INSERT", "1", key, v={"S": "a"}), *(record("MODIFY", str(n), key, v={"S": "b"}) for n in range(2, 7)),
+        record("REMOVE", "9", key), record("MODIFY", "8", key, v={"S": "late"}), record("INSERT", "10", {"S": "7"}),
+    )  # fmt: skip
+    rows = project.rows(spark, "item", "id", "last", "other", "__deleted", live=False)
+    assert rows == [
+        {"id": "4711", "last": "1", "other": "1", "__deleted": "true"},
+        # A key of one character has no second to last.
+        {"id": "7", "last": "7", "other": None, "__deleted": "false"},
+    ]
+    path = Path(project.silver(spark, "item").path.removeprefix("file:"))
+    # Nine commits wrote the row: the last version and the one before are there.
+    assert len(list((path / "last=1" / "other=1").glob("*.parquet"))) <= 3
+
+
+@pytest.mark.spark
+def test_records_of_kinesis_are_ordered_by_microseconds_and_by_nothing_coarser(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    def of_kinesis(event: str, at: int, precision: str | None, v: str) -> Row:
+        told = record(event, None, v={"S": v})
+        unit = {"ApproximateCreationDateTimePrecision": precision} if precision else {}
+        of_change = {**without(told["dynamodb"], "StreamViewType"), "ApproximateCreationDateTime": at, **unit}
+        return {**told, "tableName": "item", "recordFormat": "application/json", "dynamodb": of_change}
+
+    options: Row = {"connector": "dynamodb", "order_by": ["__source_ts_us"]}
+    project = make_project({"tables": [table_of("item", ITEMS, ["id"], **options)]})
+    at = 1_700_000_000_000_001
+    project.deliver("shop.item", 0, [
+        of_kinesis("MODIFY", at + 1, "MICROSECOND", "newer"), of_kinesis("INSERT", at, "MICROSECOND", "older"),
+        of_kinesis("MODIFY", at // 1000 + 5, "MILLISECOND", "coarse"), of_kinesis("MODIFY", at // 1000, None, "old"),
+    ])  # fmt: skip
+    project.land(spark, "item")
+    names = ("v", "__source_ts_ms", "__source_ts_us", "__table")
+    (row,) = project.rows(spark, "item", *names)
+    assert tuple(row.values()) == ("newer", at // 1000, at + 1, "item")
+    assert [each["reason_code"] for each in project.quarantined(spark)] == ["missing_position"] * 2
+
+
+@pytest.mark.spark
+def test_a_record_that_is_replayed_is_read_as_it_was(make_project: MakeProject, spark: SparkSession) -> None:
+    columns = {"id": "int", "at": "timestamp"}
+    project = make_project({"tables": [table_of("item", columns, ["id"], connector="dynamodb")]})
+    project.deliver("shop.item", 0, [record("INSERT", "1", at={"N": "1700000000000"})])
+    project.land(spark, "item")
+    assert [each["reason_code"] for each in project.quarantined(spark)] == ["bad_value"]
+    table = table_of("item", columns, ["id"], connector="dynamodb")
+    table["columns"][1]["config"] = {"meta": {"ingest": {"semantic_type": "io.debezium.time.Timestamp"}}}
+    project.declare({"tables": [table]})
+    assert replay(spark, project.source().choose(["item"])[0]).counts.applied == 1
+    assert project.rows(spark, "item") == [{"id": 1, "at": datetime(2023, 11, 14, 22, 13, 20)}]
+
+
+@pytest.mark.parametrize(
+    ("derived", "told"),
+    [
+        ({"substring_of": {"column": "v", "start": -1, "length": 1}}, "a column of the key"),
+        ({"substring_of": {"column": "nothing", "start": -1, "length": 1}}, "names 'nothing'"),
+        ({"substring_of": {"column": "id", "start": 0, "length": 1}}, "start is 0"),
+        ({"substring_of": {"column": "id", "start": 1, "length": 0}}, "length"),
+        ({"substring_of": {"column": "id", "start": 1, "length": 1}, "policy": "hash"}, "exclude each other"),
+    ],
+)
+def test_a_column_that_cannot_be_derived_is_refused(derived: Row, told: str, make_project: MakeProject) -> None:
+    table = table_of("item", {"id": "int", "v": "string", "last": "string"}, ["id"], connector="dynamodb")
+    table["columns"][2]["config"] = {"meta": {"ingest": derived}}
+    with pytest.raises(DeclarationError) as error:
+        make_project({"tables": [table]}).source()
+    assert told in error.value.message
+
+
+def test_a_derived_column_is_a_text_and_orders_nothing(make_project: MakeProject) -> None:
+    table = table_of("item", {"id": "int", "last": "int"}, ["id", "last"], connector="dynamodb")
+    table["columns"][1]["config"] = {"meta": {"ingest": {"substring_of": {"column": "id", "start": 1, "length": 1}}}}
+    with pytest.raises(DeclarationError, match="is declared of a int"):
+        make_project({"tables": [table]}).source()
+    table["columns"][1]["data_type"] = "string"
+    with pytest.raises(DeclarationError, match="key names 'last'"):
+        make_project({"tables": [table]}).source()
+
+
+def test_cuts_say_what_is_retained(make_project: MakeProject) -> None:
+    table = table_of("item", {"id": "int"}, ["id"], commits_retained=2, consistent="transaction")
+    with pytest.raises(DeclarationError, match="commits_retained is given"):
+        make_project({"tables": [table]}).source()
