@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import boto3
+import typer
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -39,7 +41,7 @@ class Kinesis(Server):
 
     def command(self) -> Sequence[str | Path]:
         """The server, by this interpreter."""
-        return [sys.executable, "-m", "dev.chain.moto_kinesis", "--port", str(self.port)]
+        return [sys.executable, "-m", "dev.chain.kinesis", "--port", str(self.port)]
 
     def environment(self) -> dict[str, str]:
         """Where its module is."""
@@ -79,3 +81,15 @@ def declared_streams() -> list[str]:
         for table in source.tables
         if isinstance(table.connection, KinesisConnection)
     )
+
+
+def serve(port: Annotated[int, typer.Option(help="The port on loopback.")]) -> None:
+    """Serves until the process is stopped."""
+    from dev.chain.moto_kinesis import served  # noqa: PLC0415 - takes half a second, and only this process needs it
+
+    with served(port):
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    typer.run(serve)

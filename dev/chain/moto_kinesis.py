@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.kinesis import models
 from moto.kinesis.exceptions import InvalidArgumentError
@@ -126,13 +124,3 @@ def served(port: int = 0) -> Iterator[str]:
 def streams(region: str) -> dict[str, models.Stream]:
     """The streams of this process's stand-in, by their names: a test looks in, and lets records expire."""
     return models.kinesis_backends[DEFAULT_ACCOUNT_ID][region].streams
-
-
-def main(port: Annotated[int, typer.Option(help="The port on loopback.")]) -> None:
-    """Serves until the process is stopped."""
-    with served(port):
-        threading.Event().wait()
-
-
-if __name__ == "__main__":
-    typer.run(main)
