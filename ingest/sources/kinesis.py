@@ -102,11 +102,11 @@ class UnreadShards(Unread):
         for shard in self.stream.shards:
             first = withheld.offsets.get((self.stream.name, shard.number))
             if first is not None:
-                marks = taken.marks[shard.number]
-                landed = [position for offset, position in marks if offset < first]
-                # Nothing is known to be read that arrived after what was read before.
-                last = landed[-1] if landed else taken.before[shard.name]
-                shards[shard.name] = replace(last, until_ms=taken.before[shard.name].until_ms)
+                before = taken.before[shard.name]
+                landed = [mark for mark in taken.marks[shard.number] if mark[0] < first]
+                # No more is known to be read, by its time, than was read before.
+                at = ShardPosition(*landed[-1][1:], until_ms=before.until_ms) if landed else before
+                shards[shard.name] = at
         return self._text(shards)
 
     def at(self, *, to_latest: bool) -> str:

@@ -9,6 +9,7 @@ limits": five reads a second and 2 MB a second of a shard, 10 MB a read.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +24,8 @@ from ingest.config.connections import KinesisConnection
 from ingest.errors import InputError, LakeError, SetupError, UnavailableError
 from ingest.sources.base import Offsets
 
+log = logging.getLogger(__name__)
+
 # Throttled and broken calls are tried again so often, with pauses that grow to 20 s (botocore's mode `standard`).
 _ATTEMPTS = 10
 # What the API has for "later": throttling, and failures of its own.
@@ -30,7 +33,7 @@ _LATER = ("Throttl", "ThroughputExceeded", "LimitExceeded", "InternalFailure", "
 _REFUSED = ("AccessDenied", "UnrecognizedClient", "InvalidSignature", "ExpiredToken", "InvalidClientToken", "KMS",
             "IncompleteSignature", "MissingAuthentication", "OptInRequired", "NotAuthorized")  # fmt: skip
 # A shard is read five times a second at most, by all that read it: a watch leaves most of that to the batches.
-_WATCHED_EVERY_S = 1.0
+_WATCHED_EVERY_S, _SOONEST_S = 1.0, 0.2
 
 
 @dataclass(frozen=True, order=True)
@@ -286,7 +289,8 @@ class StreamWatch:
     """
 
     def __init__(self, connection: KinesisConnection) -> None:
-        self._client = StreamClient(connection)
+        # One attempt: what is throttled now is asked again in a second.
+        self._client = StreamClient(connection, quick=True)
         self._lock = threading.Lock()
         self._wanted: dict[tuple[str, int], int] = {}
         # Where each is asked next, of which offset, and when.
@@ -318,23 +322,31 @@ class StreamWatch:
         """Ends the watch: nothing is held."""
 
     def _has_come(self, place: tuple[str, int], offset: int) -> bool:
-        stream, number = place
+        """Whether a shard has records, has been closed, or cannot be read: the table finds out itself, and says why."""
         iterator, of, due = self._next.get(place, ("", offset, 0.0))
         if of == offset and due > time.monotonic():
             return False
-        if not iterator or of != offset:
-            iterator = self._client.iterator(stream, shard_name(number), **_begin(offset))
         try:
-            page = self._client.page(iterator, f"{stream}, {shard_name(number)}", limit=1)
-        except LakeError:
-            self._next.pop(place, None)
-            raise
+            page = self._page(place, iterator if of == offset else "", offset)
+        except UnavailableError as error:
+            log.debug("%s, shard %s does not answer", *place, exc_info=error)
+            self._next[place] = ("", offset, time.monotonic() + _WATCHED_EVERY_S)
+            return False
+        except LakeError as error:
+            log.debug("%s, shard %s cannot be watched", *place, exc_info=error)
+            return True
         if page.records or page.next is None:
             return True
         # Records may lie behind pages without any.
-        pause = 0.2 if page.behind_ms else _WATCHED_EVERY_S
+        pause = _SOONEST_S if page.behind_ms else _WATCHED_EVERY_S
         self._next[place] = (page.next, offset, time.monotonic() + pause)
         return False
+
+    def _page(self, place: tuple[str, int], iterator: str, offset: int) -> Page:
+        stream, shard = place[0], shard_name(place[1])
+        return self._client.page(
+            iterator or self._client.iterator(stream, shard, **_begin(offset)), f"{stream}, {shard}", limit=1
+        )
 
 
 def shard_name(number: int) -> str:

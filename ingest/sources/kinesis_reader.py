@@ -121,6 +121,10 @@ class KinesisPosition:
         return found
 
 
+# Of a record: the offset of its first event, its sequence number, and how many events have had its place so far.
+Mark = tuple[int, str, int]
+
+
 @dataclass
 class _Reading:
     """A shard that is being read."""
@@ -134,8 +138,7 @@ class _Reading:
     was_asked: bool = False
     behind_ms: int = 0
     due: float = 0.0
-    # Of each record: the offset of its first event, and the position behind it.
-    marks: list[tuple[int, ShardPosition]] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
 
     @classmethod
     def of(cls, shard: Shard, before: ShardPosition) -> _Reading:
@@ -150,7 +153,7 @@ class Taken:
     Attributes
     ----------
     marks:
-        By the shard's number: of each record the offset of its first event, and the shard's position behind it.
+        By the shard's number: what is known of each record, to go on from there.
     behind_ms:
         How far what was read last is behind the newest record.
     """
@@ -158,7 +161,7 @@ class Taken:
     events: Columns
     before: Mapping[str, ShardPosition]
     after: Mapping[str, ShardPosition]
-    marks: Mapping[int, Sequence[tuple[int, ShardPosition]]]
+    marks: Mapping[int, Sequence[Mark]]
     is_all: bool
     behind_ms: int
 
@@ -237,7 +240,7 @@ class Reader:
             self._events,
             {name: reading.before for name, reading in self._readings.items()},
             {name: reading.position for name, reading in self._readings.items()},
-            {reading.shard.number: tuple(reading.marks) for reading in self._readings.values()},
+            {reading.shard.number: reading.marks for reading in self._readings.values()},
             self.is_all,
             self.behind_ms,
         )
@@ -272,16 +275,20 @@ class Reader:
 
     def _add(self, reading: _Reading, page: Page) -> None:
         """Takes the records of a page, and knows where the shard goes on."""
+        number, places = reading.shard.number, reading.places
         for record in page.records:
             held = len(self._events)
-            self._events.add(self._stream.name, reading.shard.number, reading.places, record)
+            self._events.add(self._stream.name, number, places, record)
             self._bytes += len(record["Data"]) + len(record["PartitionKey"])
-            arrived = round(record["ApproximateArrivalTimestamp"].timestamp() * 1000)
-            reading.position = ShardPosition(
-                record["SequenceNumber"], reading.places.shared, until_ms=max(reading.position.until_ms, arrived)
-            )
             if len(self._events) > held:
-                reading.marks.append((self._events.offset[held], reading.position))
+                reading.marks.append((self._events.offset[held], record["SequenceNumber"], places.shared))
+        if page.records:
+            last = page.records[-1]
+            arrived = round(last["ApproximateArrivalTimestamp"].timestamp() * 1000)
+            until = max(reading.position.until_ms, arrived)
+            # A record without events has no place that others could share.
+            shared = places.shared if places.last == int(last["SequenceNumber"]) else 0
+            reading.position = ShardPosition(last["SequenceNumber"], shared, until_ms=until)
         is_at_tip = page.next is None or page.behind_ms == 0
         if is_at_tip:
             reading.position = replace(reading.position, until_ms=max(reading.position.until_ms, page.at_ms))

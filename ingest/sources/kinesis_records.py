@@ -129,15 +129,20 @@ class Places:
     first: int
     last: int | None = None
     shared: int = 0
+    _place: tuple[int, int] = (-1, -1)
+
+    def __post_init__(self) -> None:
+        if self.last is not None:
+            self._place = place_of(self.last, self.first)
 
     def next(self, sequence: int) -> tuple[int, int]:
         """Offset and order of the next event, which has this sequence number."""
-        offset, order = place_of(sequence, self.first)
-        if self.last is None or (self.last != sequence and place_of(self.last, self.first) != (offset, order)):
-            self.shared = 0
-        self.last = sequence
+        if sequence != self.last:
+            place = place_of(sequence, self.first)
+            self.shared = self.shared if place == self._place else 0
+            self.last, self._place = sequence, place
         self.shared += 1
-        return offset, order + self.shared - 1
+        return self._place[0], self._place[1] + self.shared - 1
 
 
 @dataclass
@@ -168,9 +173,9 @@ class Columns:
 
     def add(self, stream: str, partition: int, places: Places, record: Mapping[str, Any]) -> None:
         """Adds the events of a record, as the API has it."""
-        sequence = record["SequenceNumber"]
+        sequence, number = record["SequenceNumber"], int(record["SequenceNumber"])
         for event in events_of(record["PartitionKey"], record["Data"]):
-            offset, order = places.next(int(sequence))
+            offset, order = places.next(number)
             self.key.append(event.partition_key.encode() if event.partition_key.startswith("{") else None)
             self.value.append(event.value or None)
             self.topic.append(stream)

@@ -292,6 +292,8 @@ def test_a_watch_wakes_for_records_and_for_shards_that_are_closed(connection: Ki
     assert watch.wait(0.1) == set(), "it is not waited for any more"
     played.split(1 - place[1])
     assert watch.wait(10) == {(played.name, 1 - place[1])}
+    watch.listen({(played.name, place[1]): unread.ends()[place], ("shop.gone", 0): 0})
+    assert ("shop.gone", 0) in watch.wait(10), "its table finds out why"
     watch.close()
 
 
