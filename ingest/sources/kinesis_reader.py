@@ -112,7 +112,7 @@ class KinesisPosition:
                 continue
             if name not in listed and not position.has_ended:
                 found.append(f"{name} is gone, and was not read to its end")
-            elif position.until_ms >= stream.at_ms - stream.retention_ms - _MARGIN_MS:
+            elif position.until_ms >= stream.at_ms - stream.retention_ms + _MARGIN_MS:
                 continue
             elif position.has_ended or position.after is None or not is_there(name, position.after):
                 hours = stream.retention_ms // 3_600_000

@@ -209,7 +209,7 @@ def test_records_that_may_have_expired_are_for_somebody_to_decide(
     put(stream, *(pg("c", number, id=number, v="a") for number in (*FIRST, *SECOND)))
     project = make(f"shop.{name}")
     project.land_well(spark)
-    monkeypatch.setattr(kinesis_reader, "_MARGIN_MS", -2 * 24 * 3_600_000)
+    monkeypatch.setattr(kinesis_reader, "_MARGIN_MS", 2 * 24 * 3_600_000)
     assert project.land_well(spark)[name].counts.read == 0, "the last records are still there"
     put(stream, *(pg("u", 100 + number, id=number, v="b") for number in (*FIRST, *SECOND)))
     stream.expire(left=1)
