@@ -21,8 +21,8 @@ $(VENV)/.ready: requirements.lock pyproject.toml ingest/spark/jars.lock ingest/s
 demo: setup  ## Generate a database, land it, build and test the marts, land its changes, build again (SCALE=0.01: a quick look; SYSTEM=tickit)
 	@python -m dev.demo $(SYSTEM) --scale $(SCALE)
 
-up: setup  ## Start the real chain: databases, Kafka, registry, Connect with Debezium (SCALE=0.01, JSON=1, SYSTEM=tickit: docs/operate/chain.md)
-	@python -m dev.chain up --system $(SYSTEM) --scale $(SCALE) $(if $(JSON),--with-json)
+up: setup  ## Start the real chain: databases, Kafka, registry, Connect with Debezium (SCALE=0.01, JSON=1, SYSTEM=tickit, KINESIS=1: docs/operate/chain.md)
+	@python -m dev.chain up --system $(SYSTEM) --scale $(SCALE) $(if $(JSON),--with-json) $(if $(KINESIS),--with-kinesis $(STREAMS:%=--stream %))
 
 down: setup  ## Stop it; what it holds stays
 	@python -m dev.chain down

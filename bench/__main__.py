@@ -21,6 +21,7 @@ USUAL_TIME = {
     "dbt": "30 min",
     "drain": "6 min, after a download of 300 MB",
     "growth": "1 h",
+    "kinesis": "2 min",
     "latency": "10 min, beside `make up`",
     "snapshot": "2 min",
     "soak": "75 min, beside `make up`",

@@ -23,6 +23,7 @@ from rich.table import Table as Grid
 import examples
 from dev.chain.connectors import connectors, deploy
 from dev.chain.databases import DEFAULT_ROW_CHANGES, Databases, apply_changes
+from dev.chain.kinesis import declared_streams, make_streams
 from dev.chain.latency import measure, summary
 from dev.chain.processes import Server, running, start, stop
 from dev.chain.servers import Chain
@@ -94,6 +95,10 @@ def up(
     with_json: Annotated[
         bool, typer.Option("--with-json", help="Also the connectors that write JSON envelopes.")
     ] = False,
+    with_kinesis: Annotated[
+        bool, typer.Option("--with-kinesis", help="Also a stand-in for Kinesis, with the declared streams.")
+    ] = False,
+    stream: Annotated[list[str] | None, typer.Option(help="One more stream of it; may be given again.")] = None,
 ) -> None:
     """Install what is missing, start what does not run, fill empty databases, post the connectors."""
     with _told_plainly() as chain, _alone(chain):
@@ -102,7 +107,10 @@ def up(
         if subprocess.run(["bash", ROOT / "dev" / "servers.sh"], check=False).returncode != 0:
             raise SetupError("the databases' packages are missing", where="this machine")
         *first, connect = chain.servers
-        _start(first)
+        _start([*first, chain.kinesis] if with_kinesis else first)
+        if with_kinesis:
+            streams = [*declared_streams(), *(stream or ())]
+            _timed("streams", lambda: ", ".join(make_streams(chain.kinesis.address, streams)) or "none is declared")
         _timed("tables", lambda: _fill(filled, scale, seed, row_changes))
         _start([connect])
         _timed("connectors", lambda: ", ".join(deploy(chain.connect, wanted)))
@@ -125,7 +133,7 @@ def _fill(databases: Databases, scale: float, seed: int, row_changes: int) -> st
 def down() -> None:
     """Stop the servers; what they hold stays."""
     with _told_plainly() as chain, _alone(chain):
-        for server in reversed(chain.servers):
+        for server in reversed(chain.all):
             _timed(server.name, lambda server=server: "down" if stop(server) else "was down")  # type: ignore[misc]
 
 
@@ -145,10 +153,10 @@ def logs(
 ) -> None:
     """Show the end of the servers' logs."""
     with _told_plainly() as chain:
-        names = [each.name for each in chain.servers]
+        names = [each.name for each in chain.all]
         if server is not None and server not in names:
             raise SetupError(f"no server is named '{server}'", where="logs", expected=", ".join(names))
-        files = [each.log for each in chain.servers if server in (None, each.name) and each.log.exists()]
+        files = [each.log for each in chain.all if server in (None, each.name) and each.log.exists()]
         if files:
             end = ["tail", "-n", str(lines), *(["-F"] if follow else [])]
             os.execvp("tail", [*end, *map(str, files)])  # noqa: S606 - tail takes our place
@@ -210,8 +218,10 @@ def _show(chain: Chain) -> None:
     grid = Grid(box=None, padding=(0, 2, 0, 0))
     for title in ("server", "address", "process", "log"):
         grid.add_column(title)
-    for server in chain.servers:
+    for server in chain.all:
         process = running(server)
+        if process is None and server not in chain.servers:
+            continue
         log = os.path.relpath(server.log, Path.cwd())
         grid.add_row(server.name, server.address, str(process.pid) if process else "down", log)
     out.print(grid)

@@ -1,4 +1,4 @@
-"""The five servers of the chain: how each is made, started, and known to be ready."""
+"""The servers of the chain: how each is made, started, and known to be ready."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from pathlib import Path
 import httpx
 
 from dev.chain.artifacts import registry_java, unpacked
+from dev.chain.kinesis import Kinesis
 from dev.chain.processes import Server, give, owner_of, run
 from dev.chain.settings import HOST, Settings, write_private
 from ingest.errors import SetupError
@@ -314,6 +315,7 @@ class Chain:
     kafka: Kafka
     registry: Registry
     connect: Connect
+    kinesis: Kinesis
 
     @classmethod
     def of(cls, settings: Settings) -> Chain:
@@ -326,12 +328,18 @@ class Chain:
             Kafka(home / "kafka", ports["LAKE_KAFKA_PORT"], ports["LAKE_KAFKA_CONTROLLER_PORT"]),
             Registry(home / "registry", ports["LAKE_REGISTRY_PORT"]),
             Connect(home / "connect", ports["LAKE_CONNECT_PORT"], settings.variables),
+            Kinesis(home / "kinesis", ports["LAKE_KINESIS_PORT"]),
         )
 
     @property
     def servers(self) -> Sequence[Server]:
-        """All of them, in the order in which they need each other."""
+        """Those of every chain, in the order in which they need each other."""
         return (self.postgresql, self.mariadb, self.kafka, self.registry, self.connect)
+
+    @property
+    def all(self) -> Sequence[Server]:
+        """Those, and what is started where it is asked for."""
+        return (*self.servers, self.kinesis)
 
 
 def java_command(main: str, *, heap_mb: int) -> list[str | Path]:

@@ -22,6 +22,7 @@ PORTS: Mapping[str, int] = {
     "LAKE_KAFKA_CONTROLLER_PORT": 19093,
     "LAKE_REGISTRY_PORT": 18080,
     "LAKE_CONNECT_PORT": 18083,
+    "LAKE_KINESIS_PORT": 15000,
 }
 # Of the databases' owner (`lake`), and of the user that Debezium logs in as (`debezium`).
 PASSWORDS = (

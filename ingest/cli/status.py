@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import timedelta
 from typing import Annotated, Any, Optional
 
 import typer
@@ -54,13 +55,15 @@ def _status_grid(rows: Sequence[TableStatus]) -> Grid:
     for name in (*left[:2], "live", "deleted", "landed", "waiting", *Counts.__dataclass_fields__, "state"):
         grid.add_column(name, justify="left" if name in left else "right", overflow="fold")
     for row in rows:
+        # Where the source tells a time and no number, the state says it.
+        behind = f"behind by {timedelta(seconds=row.behind_ms // 1000)}" if row.behind_ms else row.state
         grid.add_row(
             f"{row.table.source}.{row.table.name}",
             row.last_commit or "-",
             *(f"{number:,}" for number in (row.live_rows, row.deleted_rows)),
-            *(f"{number:,} {row.unit}" for number in (row.landed, row.waiting)),
+            *("-" if number is None else f"{number:,} {row.unit}" for number in (row.landed, row.waiting)),
             *(f"{number:,}" for number in asdict(row.totals).values()),
-            row.state,
+            behind if row.state == "behind" else row.state,
         )
     return grid
 
@@ -75,6 +78,7 @@ def _status_json(row: TableStatus) -> dict[str, Any]:
         "landed": row.landed,
         "waiting": row.waiting,
         "unit": row.unit,
+        "behind_ms": row.behind_ms,
         "last": asdict(row.last),
         "totals": asdict(row.totals),
         "state": row.state,

@@ -157,6 +157,41 @@ class KafkaConnection(EventConnection):
         return {"bootstrap.servers": self.bootstrap_servers, "isolation.level": "read_committed", **given}
 
 
+class KinesisConnection(EventConnection):
+    """Change events as records of Kinesis Data Streams; a table's topic is the name of its stream.
+
+    Credentials are found as every tool of AWS finds them: in the environment, in a profile, from the machine's role.
+
+    Attributes
+    ----------
+    region:
+        The streams' region; where there is none, that of the environment or of the profile.
+    endpoint_url:
+        Another endpoint than AWS's own, such as a stand-in's. Empty is none.
+    batch_records, batch_bytes:
+        No more records of a table than this are landed by one commit, and no more than have about this size together:
+        the driver holds them.
+    """
+
+    type: Literal["kinesis"]
+    region: str | None = Field(default=None, min_length=1)
+    endpoint_url: str | None = None
+    batch_records: int = Field(default=500_000, ge=1)
+    batch_bytes: ByteSize = Field(default=ByteSize(64 * 1024 * 1024), ge=1)
+
+    @field_validator("endpoint_url")
+    @classmethod
+    def _of_http(cls, url: str | None) -> str | None:
+        if url and not re.match(r"https?://[^/@]+/?$", url):
+            raise ValueError("expected http://host:port or https://host, without user or password")
+        return url or None
+
+    @property
+    def where(self) -> str:
+        """Where the streams are, in words."""
+        return self.endpoint_url or f"Kinesis in {self.region or 'the region of the environment'}"
+
+
 class JdbcConnection(BaseModel):
     """A database that silver is compared with. The password stands in no text of it."""
 
@@ -183,7 +218,12 @@ class JdbcConnection(BaseModel):
 
 
 Connection = EventConnection | JdbcConnection
-_MODELS: Mapping[str, type[Connection]] = {"files": FilesConnection, "kafka": KafkaConnection, "jdbc": JdbcConnection}
+_MODELS: Mapping[str, type[Connection]] = {
+    "files": FilesConnection,
+    "kafka": KafkaConnection,
+    "kinesis": KinesisConnection,
+    "jdbc": JdbcConnection,
+}
 # The group of entry points by which another distribution brings a source. Each is named as the type of its connections.
 _GROUP = "lake.sources"
 

@@ -63,8 +63,8 @@ def record_parts(
     ----------
     records:
         Columns `key` binary, `value` binary, `partition` int, `offset` bigint, as Spark's Kafka source has them
-        (further columns are not looked at); and `_lake_file` string where they come from files. A null value is a
-        tombstone.
+        (further columns are not looked at); `order` bigint where several have one offset (`ingest.sources.raw`); and
+        `_lake_file` string where they come from files. A null value is a tombstone.
     registry:
         Of the table's connection; None where it has none.
     thorough, by_examples, events:
@@ -76,13 +76,14 @@ def record_parts(
         The registry does not answer, or the records need one and the connection has none.
     """
     file = F.col("_lake_file") if "_lake_file" in records.columns else F.lit(table.options.topic)
+    order = F.col("order") if "order" in records.columns else F.lit(0)
     values = records.select(
         "value",
         F.col("partition").alias("_lake_partition"),
         F.col("offset").alias("_lake_start_offset"),
         # One without an offset is known by its place among the others.
         F.when(F.col("offset").isNull(), F.monotonically_increasing_id())
-        .otherwise(0)
+        .otherwise(order)
         .cast("bigint")
         .alias("_lake_order"),
         file.alias("_lake_file"),

@@ -48,8 +48,8 @@ class Pending:
         return self.unread.unit
 
     @property
-    def landed(self) -> int:
-        """How much was landed, of what the source still has."""
+    def landed(self) -> int | None:
+        """How much was landed, of what the source still has; None where it does not tell it."""
         return self.unread.landed
 
     @property
@@ -63,6 +63,11 @@ class Pending:
         return self.unread.bytes
 
     @property
+    def behind_ms(self) -> int | None:
+        """How far the position is behind the newest of the source; None where it does not tell it."""
+        return self.unread.behind_ms
+
+    @property
     def position(self) -> str:
         """What the source was read up to, as text; as the last commit has it."""
         return self.unread.position
@@ -70,6 +75,10 @@ class Pending:
     def portion(self) -> Pending:
         """As much of it as one commit lands."""
         return replace(self, unread=self.unread.portion())
+
+    def is_all_of(self, pending: Pending) -> bool:
+        """Of a portion: whether nothing is left of what it is a portion of."""
+        return self.unread.is_all_of(pending.unread)
 
     def read(self, table: Table, *, thorough: bool = False, by_examples: bool = False) -> Read:
         """The events of all that is unread (see `ingest.decode.raw_input.raw_parts` of `thorough`, `by_examples`).
@@ -111,6 +120,11 @@ class Pending:
     def at(self, *, to_latest: bool) -> str:
         """The position before everything that was listed, or behind it."""
         return self._written(self.unread.at(to_latest=to_latest))
+
+    def renewed(self) -> str | None:
+        """Where nothing is unread: the position as it must be committed nevertheless; None where it need not."""
+        position = self.unread.renewed()
+        return None if position is None else self._written(position)
 
     def ends(self) -> Offsets:
         """The end offsets when this was listed; none of files."""

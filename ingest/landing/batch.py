@@ -424,11 +424,13 @@ def _set_aside(batch: Batch) -> Batch:
     """Writes the bad changes to the quarantine; those that wait there already are counted as duplicates."""
     silver, state = batch.silver, batch.state
     every = reduce(DataFrame.unionByName, [frame.select(*quarantine.TAKES) for frame in batch.bad])
+    ordered = every.withColumn("_lake_line", F.col("_lake_order"))
     if batch.replayed is not None:
         # A replayed event has its line for an order, and was counted when it was set aside.
-        quarantine.put(silver.spark, silver.table, every.withColumn("_lake_line", F.col("_lake_order")))
+        quarantine.put(silver.spark, silver.table, ordered)
         return batch
-    lines = batch.keep(with_line(every, batch.changes))
+    # So has a record: its order tells it from others of its offset.
+    lines = batch.keep(with_line(every, batch.changes) if delivers_files(batch.table) else ordered)
     again = quarantine.put(silver.spark, silver.table, lines, state.instant if state else None)
     return replace(batch, counts=batch.counts.moved(again, "quarantined", "duplicate"))
 

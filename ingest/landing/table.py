@@ -49,6 +49,8 @@ class Landed:
         The end offsets of the source when the run began; none of files.
     totals:
         What became of all events that were ever read of the table, this run's among them.
+    behind_ms:
+        How far what was landed is behind the newest of the source, in milliseconds; None where it does not tell it.
     error:
         Why the table failed, or is not whole, or is unwell though it was landed; None where it is well.
     """
@@ -62,6 +64,7 @@ class Landed:
     waits_for: str = ""
     ends: Offsets = field(default_factory=dict)
     totals: Counts = field(default_factory=Counts)
+    behind_ms: int | None = None
     error: LakeError | None = None
 
     def __add__(self, later: Landed) -> Landed:
@@ -128,19 +131,27 @@ def land_table(
     begun = Begun.of(spark, table)
     if not begun.pending.waiting:
         _conform(begun)
-        nothing = Landed(table, unit=begun.pending.unit, ends=begun.pending.ends(), totals=begun.totals)
+        _renew(begun)
+        nothing = Landed(
+            table,
+            unit=begun.pending.unit,
+            ends=begun.pending.ends(),
+            totals=begun.totals,
+            behind_ms=begun.pending.behind_ms,
+        )
         return _kept_up(nothing, begun.silver, upkeep, is_behind=False)
     landed, totals = None, begun.totals
     while True:
         portion = begun.pending.portion()
         progress(table.name, "land", f"{begun.pending.waiting:,} {portion.unit}")
-        share = portion.waiting / begun.pending.waiting
+        share = min(1.0, portion.waiting / begun.pending.waiting)
         done = _land_portion(replace(begun, pending=portion), gate, share)
-        is_last = portion.waiting == begun.pending.waiting
+        is_last = portion.is_all_of(begun.pending)
         done = _kept_up(done, begun.silver, upkeep, is_behind=not is_last)
         landed = landed + done if landed else done
         if done.error or done.waiting or is_last:
-            return replace(landed, ends=begun.pending.ends(), totals=totals + landed.counts)
+            ends, behind_ms = begun.pending.ends(), portion.behind_ms
+            return replace(landed, ends=ends, totals=totals + landed.counts, behind_ms=behind_ms)
         begun = begun.gone_on()
 
 
@@ -164,6 +175,16 @@ def _conform(begun: Begun) -> None:
         if silver.table.options.history:
             change_log.conform(conforming, state)
     conforming.register()
+
+
+def _renew(begun: Begun) -> None:
+    """Commits the position where it would become too old, and nothing else."""
+    silver, state = begun.silver, begun.state
+    position = begun.pending.renewed() if state else None
+    if state and position is not None:
+        nothing = silver.read().limit(0).select(*silver.columns())
+        silver.write(nothing, replace(state, counts=Counts(), position=position), first=False)
+        silver.register()
 
 
 def _land_portion(begun: Begun, gate: Gate | None, share: float) -> Landed:

@@ -27,7 +27,10 @@ class TableStatus:
     live_rows, deleted_rows:
         Rows of silver, and tombstones in it.
     landed, waiting, unit:
-        How much of the input was landed, of what the source still has, and how much was not; in files or records.
+        How much of the input was landed, of what the source still has, and how much was not; in files or records. A
+        source that does not tell it has None, and at least so much.
+    behind_ms:
+        How far silver is behind the newest of the source, in milliseconds; None where the source does not tell it.
     last, totals:
         What became of the events of the last run, and of all runs.
     state:
@@ -40,8 +43,9 @@ class TableStatus:
     last_commit: str | None = None
     live_rows: int = 0
     deleted_rows: int = 0
-    landed: int = 0
+    landed: int | None = 0
     waiting: int = 0
+    behind_ms: int | None = None
     unit: str = ""
     last: Counts = field(default_factory=Counts)
     totals: Counts = field(default_factory=Counts)
@@ -68,6 +72,7 @@ def _status(spark: SparkSession, table: Table, failed: str | None) -> TableStatu
         state = silver.state() if silver else None
         pending = pending_of(spark, table, state.position if state else None)
         found = replace(found, landed=pending.landed, waiting=pending.waiting, unit=pending.unit)
+        found = replace(found, behind_ms=pending.behind_ms)
         if silver and state:
             counted = {row["__deleted"]: row["count"] for row in silver.read().groupBy("__deleted").count().collect()}
             found = replace(

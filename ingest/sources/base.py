@@ -57,17 +57,22 @@ class Unread(ABC):
 
     @property
     @abstractmethod
-    def landed(self) -> int:
-        """How much lies before the position, of what the source still has, in `unit`."""
+    def landed(self) -> int | None:
+        """How much lies before the position, of what the source still has, in `unit`; None where it does not tell."""
 
     @property
     @abstractmethod
     def number(self) -> int:
-        """How much is unread, in `unit`."""
+        """How much is unread, in `unit`: at least so much, where the source does not tell before it is read."""
 
     @property
     def bytes(self) -> int | None:
         """The size of what is unread; None where the source does not tell it."""
+        return None
+
+    @property
+    def behind_ms(self) -> int | None:
+        """How far the position is behind the newest of the source, in milliseconds; None where it does not tell it."""
         return None
 
     @property
@@ -78,6 +83,10 @@ class Unread(ABC):
     @abstractmethod
     def portion(self) -> Unread:
         """As much of it as one commit lands."""
+
+    def is_all_of(self, listed: Unread) -> bool:
+        """Of a portion: whether nothing is left of what it is a portion of."""
+        return self.number == listed.number
 
     @abstractmethod
     def read(self) -> Raw:
@@ -106,6 +115,13 @@ class Unread(ABC):
         InputError
             The source does not go on from the position: what was not read is gone.
         """
+
+    def renewed(self) -> str | None:
+        """Where nothing is unread: the position as it must be committed nevertheless; None where it need not.
+
+        A position may become old: where a source does not say what has expired, the time tells it that passed since.
+        """
+        return None
 
     def ends(self) -> Offsets:
         """The end offsets when this was listed: what `Watch.listen` waits behind. Empty where nothing is watched."""

@@ -14,10 +14,11 @@ from ingest.errors import InputError
 from ingest.sources.base import Source
 from ingest.sources.files import FilesSource
 from ingest.sources.kafka import KafkaSource
+from ingest.sources.kinesis import KinesisSource
 
-_OWN: Mapping[str, type[Source[Any]]] = {"files": FilesSource, "kafka": KafkaSource}
+_OWN: Mapping[str, type[Source[Any]]] = {"files": FilesSource, "kafka": KafkaSource, "kinesis": KinesisSource}
 # As sentences name them; any other is named as its connections are.
-_NAMES = {"kafka": "Kafka"}
+_NAMES = {"kafka": "Kafka", "kinesis": "Kinesis"}
 
 
 def source_class(connection: EventConnection) -> type[Source[Any]]:

@@ -76,7 +76,8 @@ class RawRecords:
     rows:
         Columns `key` binary, `value` binary, `topic` string, `partition` int, `offset` bigint; further ones are not
         looked at. A null `value` is a tombstone. `topic`, `partition` and `offset` are the event's place: the offset
-        grows with every record of a partition, and a record that is read again has the same three.
+        grows with every record of a partition, and a record that is read again has the same three. It is below 2^48.
+        Where records share an offset, a column `order` bigint tells them apart, and grows at each offset.
     number:
         How many records there are, or may be at most: it bounds what is looked at before they are read.
     """

@@ -12,17 +12,25 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import httpx
 
-from ingest.config.connections import FilesConnection, JdbcConnection, KafkaConnection, RegistryConnection
+from ingest.config.connections import (
+    FilesConnection,
+    JdbcConnection,
+    KafkaConnection,
+    KinesisConnection,
+    RegistryConnection,
+)
 from ingest.config.project import Project
 from ingest.config.tables import Table
 from ingest.errors import InputError, LakeError, UnavailableError
 from ingest.sources.files import no_such_folder
+from ingest.sources.kinesis_client import StreamClient, require_boto3
 from ingest.sources.raw import ENCODINGS
 
 # In seconds: for one server to answer, for all servers of a connection, and for everything.
@@ -49,10 +57,14 @@ class Seen:
 def look(project: Project, tables: Sequence[Table]) -> list[Seen]:
     """What the connections of some tables lead to: an item for each table, then one for each server, in order.
 
-    Of files on this machine's file systems, the folder of each topic must be there. Of a Kafka cluster, one of the
-    brokers must answer; of a registry, the registry; of a database, its server. Whether a server lets in who asks is
-    not tried, but for a registry.
+    Of files on this machine's file systems, the folder of each topic must be there. Of Kinesis, the stream must, and
+    may be described. Of a Kafka cluster, one of the brokers must answer; of a registry, the registry; of a database,
+    its server. Whether these let in who asks is not tried, but for a registry.
     """
+    if any(isinstance(table.connection, KinesisConnection) for table in tables):
+        # Its import takes a third of the time that there is for the answers.
+        with suppress(LakeError):
+            require_boto3()
     looks: dict[str, _Look] = {}
     for table in tables:
         looks[table.name] = partial(_topic, project, table, table.options.topic)
@@ -102,8 +114,10 @@ def _together(looks: Mapping[str, _Look], seconds: float) -> dict[str, str | Lak
 
 
 def _topic(project: Project, table: Table, topic: str) -> str:
-    """A topic of a table: its folder, where that is on a file system of this machine."""
+    """A topic of a table: its stream; or its folder, where that is on a file system of this machine."""
     connection = table.connection
+    if isinstance(connection, KinesisConnection):
+        return _stream(connection, topic)
     if not isinstance(connection, FilesConnection):
         pattern = table.options.topic_pattern
         return topic if pattern is None else f"topics like {pattern}"
@@ -127,6 +141,12 @@ def _topic(project: Project, table: Table, topic: str) -> str:
             action="check the rights of the folder and of those above it",
         ) from error
     return f"{topic}, {number:,} files of events"
+
+
+def _stream(connection: KinesisConnection, name: str) -> str:
+    stream = StreamClient(connection, quick=True).stream(name)
+    open_ = sum(not shard.is_closed for shard in stream.shards)
+    return f"{name}, {open_:,} open shards, keeps records for {stream.retention_ms // 3_600_000} hours"
 
 
 def _local(project: Project, path: str) -> Path | None:

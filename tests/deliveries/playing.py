@@ -79,6 +79,11 @@ class _Played:
     records: Mapping[tuple[int, int], Record]
     totals: Counts = field(default_factory=Counts)
     faults: list[str] = field(default_factory=list)
+    kafka: Kafka | None = None
+
+    def number(self, partition: int, offset: int) -> int:
+        """Which record of its partition one with an offset is."""
+        return self.kafka.offset_of(self.topic, partition, offset) if self.kafka else offset
 
 
 def faults(on: Stage, cases: Sequence[Case], *, kafka: Kafka | None = None) -> dict[str, list[str]]:
@@ -89,7 +94,7 @@ def faults(on: Stage, cases: Sequence[Case], *, kafka: Kafka | None = None) -> d
         topic = f"{project.schema}.{case.name}" if kafka else f"shop.{case.name}"
         files = kafka.files(delivered(case)) if kafka else delivered(case)
         records = {event.at: record_of(case, event, topic, on.book) for file in files for event in file.events}
-        plays.append(_Played(case, topic, files, records))
+        plays.append(_Played(case, topic, files, records, kafka=kafka))
     _connect(on, project, kafka)
     _declare(project, plays)
     for play in plays if kafka else ():
@@ -110,6 +115,15 @@ class Kafka:
     def address(self) -> str:
         """Where clients connect."""
         raise NotImplementedError
+
+    @property
+    def connection(self) -> dict[str, Any]:
+        """The connection that leads there."""
+        return {"type": "kafka", "bootstrap_servers": self.address}
+
+    def offset_of(self, topic: str, partition: int, offset: int) -> int:
+        """Which record of its partition has the offset: as many come before it."""
+        return offset
 
     def make(self, topic: str, partitions: int) -> None:
         """Makes a topic."""
@@ -142,7 +156,7 @@ class Kafka:
 def _connect(on: Stage, project: DbtProject, kafka: Kafka | None) -> None:
     where: dict[str, Any] = {"type": "files", "path": str(project.bronze)}
     if kafka:
-        where = {"type": "kafka", "bootstrap_servers": kafka.address}
+        where = kafka.connection
     url = f"{on.registry.url}/apis/ccompat/v7"
     connections = {"plain": where, **{f"avro{width}": {**where, "registry": {"url": url, "id_bytes": width}}
                                       for width in (4, 8)}}  # fmt: skip
@@ -395,7 +409,8 @@ def _quarantine_that_differs(
     found: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for row in (row.asDict() for row in rows):
         line = 0 if play.case["carrier"] == "parquet" else row["line"]
-        found.setdefault((row["partition"], row.get("offset", row["start_offset"] + line)), []).append(row)
+        number = play.number(row["partition"], row.get("offset", row["start_offset"] + line))
+        found.setdefault((row["partition"], number), []).append(row)
     for at in sorted(wanted.quarantined.keys() | found.keys()):
         told = [f"{row.get('reason_code')}: {row['reason']}" for row in found.get(at, [])]
         if at not in wanted.quarantined:

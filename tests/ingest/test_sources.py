@@ -84,7 +84,8 @@ def test_no_room_but_sources_and_config_names_a_kind_of_source() -> None:
 
 def kinds_named(path: Path) -> list[str]:
     """The classes and modules of one kind of source that a module names."""
-    classes, modules = ("FilesConnection", "KafkaConnection"), ("files", "kafka", "kafka_client")
+    classes = ("FilesConnection", "KafkaConnection", "KinesisConnection")
+    modules = ("files", "kafka", "kafka_client", "kinesis", "kinesis_client", "kinesis_reader", "kinesis_records")
     found: list[str] = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         names: list[str] = []
@@ -120,7 +121,7 @@ def test_the_connection_of_an_installed_source_is_checked_as_any_other(outbox: O
         ("outbox", {}, "path"),
         ("outbox", {"path": "x", "pth": "y"}, "pth"),
         ("outbox", {"path": "x", "token": "secret"}, "token is written into the file"),
-        ("inbox", {"path": "x"}, "one of: files, kafka, jdbc, broken, modelless, outbox"),
+        ("inbox", {"path": "x"}, "one of: files, kafka, kinesis, jdbc, broken, modelless, outbox"),
         ("broken", {"path": "x"}, "the source 'broken' cannot be loaded"),
         ("modelless", {"path": "x"}, "the source 'modelless' has no model of its connections"),
     ):

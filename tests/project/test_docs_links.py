@@ -17,7 +17,13 @@ from pydantic import BaseModel
 
 from ingest.cli import app as cli
 from ingest.cli.metrics import as_text
-from ingest.config.connections import FilesConnection, JdbcConnection, KafkaConnection, RegistryConnection
+from ingest.config.connections import (
+    FilesConnection,
+    JdbcConnection,
+    KafkaConnection,
+    KinesisConnection,
+    RegistryConnection,
+)
 from ingest.config.tables import ColumnOptions, Database, IngestOptions, QuarantineLimit, SchemaPolicy
 
 REFERENCE = REPOSITORY / "docs" / "reference"
@@ -135,6 +141,7 @@ def rows(page: str, heading: str = "") -> set[str]:
         (ColumnOptions, "declarations.md", "Keys of a column"),
         (FilesConnection, "connections.md", "Files"),
         (KafkaConnection, "connections.md", "Kafka"),
+        (KinesisConnection, "connections.md", "Kinesis"),
         (RegistryConnection, "connections.md", "Registry"),
         (JdbcConnection, "connections.md", "JDBC"),
     ],
