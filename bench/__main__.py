@@ -22,6 +22,7 @@ USUAL_TIME = {
     "drain": "6 min, after a download of 300 MB",
     "growth": "1 h",
     "latency": "10 min, beside `make up`",
+    "read_cost": "3 min",
     "snapshot": "2 min",
     "soak": "75 min, beside `make up`",
     "updates": "4 min",

@@ -34,6 +34,11 @@ _KEEPS_CUTS = {
     "hoodie.keep.min.commits": "30",
     "hoodie.keep.max.commits": "40",
 }
+# A value is a folder's name; encoded, or one with a slash would be read as two.
+_FOLDERS_OF_PARTITIONS = {
+    "hoodie.datasource.write.hive_style_partitioning": "true",
+    "hoodie.datasource.write.partitionpath.urlencode": "true",
+}
 # After so many commits a merge-on-read table is compacted: what its readers merge stays bounded.
 _COMMITS_A_COMPACTION = 10
 # An erasure compacts every file group, as a commit does where one delta commit is one too many.
@@ -118,7 +123,7 @@ class TableOptions:
         return {
             "hoodie.datasource.write.partitionpath.field": ",".join(self.partition_by),
             "hoodie.datasource.write.keygenerator.class": f"org.apache.hudi.keygen.{generator}KeyGenerator",
-            **({"hoodie.datasource.write.hive_style_partitioning": "true"} if self.partition_by else {}),
+            **(_FOLDERS_OF_PARTITIONS if self.partition_by else {}),
         }
 
     def _index(self) -> dict[str, str]:

@@ -63,8 +63,8 @@ def test_without_a_name_all_are_listed_and_what_one_of_them_lacks(elsewhere: Non
 
 
 def test_a_name_that_is_none_lists_the_systems(elsewhere: None) -> None:
-    with pytest.raises(LakeError, match="one of shop, tickit, unfit"):
-        find("pagila")
+    with pytest.raises(LakeError, match=r"one of (\w+, )*shop, tickit, unfit"):
+        find("nothing")
 
 
 def test_what_an_example_needs_and_has_not_is_named(elsewhere: None) -> None:
