@@ -23,6 +23,7 @@ USUAL_TIME = {
     "growth": "1 h",
     "kinesis": "2 min",
     "latency": "10 min, beside `make up`",
+    "read_cost": "3 min",
     "snapshot": "2 min",
     "soak": "75 min, beside `make up`",
     "updates": "4 min",

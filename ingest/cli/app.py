@@ -6,6 +6,7 @@ import typer
 
 from ingest.cli import examples, landing, maintenance, plan, reconcile, status
 from ingest.cli.quarantine import quarantine_app
+from ingest.cli.tables import table_app
 
 app = typer.Typer(
     name="lake",
@@ -15,6 +16,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(quarantine_app, name="quarantine")
+app.add_typer(table_app, name="table")
 
 
 # In the order in which `lake --help` lists them.

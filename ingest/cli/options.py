@@ -10,8 +10,10 @@ import typer
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source
 from ingest.config.tables import Table
+from ingest.errors import DeclarationError
 
 SourceName = Annotated[str, typer.Argument(metavar="SOURCE", help="A dbt source with config.meta.ingest.")]
+TableName = Annotated[str, typer.Argument(metavar="SOURCE.TABLE", help="A table of a source, such as shop.orders.")]
 ProjectDir = Annotated[Optional[Path], typer.Option("--project-dir", help="The dbt project; by default this folder.")]
 ProfilesDir = Annotated[
     Optional[Path],
@@ -42,6 +44,23 @@ def chosen_tables(
     """
     project = Project.load(project_dir, profiles_dir, target)
     return project, load_source(project, source).choose(names_of(tables))
+
+
+def named_table(
+    project_dir: Path | None, profiles_dir: Path | None, target: str | None, name: str
+) -> tuple[Project, Table]:
+    """The project that the options lead to, and the table that `SOURCE.TABLE` names.
+
+    Raises
+    ------
+    DeclarationError
+        There is no such project, source or table, or a declaration is wrong.
+    """
+    source, _, table = name.partition(".")
+    if not table:
+        raise DeclarationError(f"'{name}' names no table", where="SOURCE.TABLE", expected="such as shop.orders")
+    project, (found,) = chosen_tables(project_dir, profiles_dir, target, source, table)
+    return project, found
 
 
 def names_of(text: str | None) -> list[str]:

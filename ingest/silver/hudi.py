@@ -36,6 +36,8 @@ _KEEPS_CUTS = {
 }
 # Hudi's timeline has at least 20 commits by default, which must be more than the cleaner retains.
 _MOST_RETAINED, _ARCHIVED_AT_ONCE = 20, 10
+# A partition's value is a folder's name; encoded, or one with a slash would be read as two.
+_ENCODED_PARTITIONS = {"hoodie.datasource.write.partitionpath.urlencode": "true"}
 # After so many commits a merge-on-read table is compacted: what its readers merge stays bounded.
 _COMMITS_A_COMPACTION = 10
 # An erasure compacts every file group, as a commit does where one delta commit is one too many.
@@ -229,7 +231,9 @@ class HudiTable:
 
     def bulk_insert(self, rows: DataFrame, metadata: Mapping[str, str] = _NOTHING) -> None:
         """Writes the rows of a new table, without a look at their keys."""
-        self._write(rows, "bulk_insert", metadata, {"hoodie.bulkinsert.sort.mode": "NONE"})
+        # A table that is there keeps the names of its folders: Hudi takes from it what is not said here.
+        encoded = _ENCODED_PARTITIONS if self.options.partition_by and not self.exists() else _NOTHING
+        self._write(rows, "bulk_insert", metadata, {"hoodie.bulkinsert.sort.mode": "NONE", **encoded})
 
     def delete(self, rows: DataFrame, metadata: Mapping[str, str] = _NOTHING) -> None:
         """Removes the rows with these keys; they have all the table's columns."""

@@ -1,4 +1,4 @@
-"""Hudi's timeline of a table: its commits, and when they were completed."""
+"""Hudi's timeline of a table: its commits and compactions, and when they were completed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,63 @@ from ingest.spark.jvm import java_class
 
 
 @dataclass(frozen=True)
+class Commit:
+    """A completed commit, as its metadata describes it.
+
+    Attributes
+    ----------
+    instant:
+        When it was completed: what time travel takes.
+    requested:
+        When it was begun: `_hoodie_commit_time` of its rows.
+    action:
+        Hudi's: commit, deltacommit (of a merge-on-read table) or replacecommit.
+    operation:
+        What wrote it, such as upsert, bulk_insert or compact.
+    inserted, updated, deleted:
+        Rows.
+    partitions, files:
+        To which it wrote.
+    bytes:
+        That it wrote.
+    """
+
+    instant: str
+    requested: str
+    action: str
+    operation: str
+    inserted: int
+    updated: int
+    deleted: int
+    partitions: int
+    files: int
+    bytes: int
+
+    @property
+    def is_compaction(self) -> bool:
+        """Whether it wrote log files into base files."""
+        return self.operation == "compact"
+
+
+@dataclass(frozen=True)
+class PlannedCompaction:
+    """A compaction that is planned and not yet completed.
+
+    Attributes
+    ----------
+    state:
+        requested: nobody has begun it; inflight: it is at work, or was broken off.
+    file_groups, log_files:
+        How many it is to compact.
+    """
+
+    requested: str
+    state: str
+    file_groups: int
+    log_files: int
+
+
+@dataclass(frozen=True)
 class Timeline:
     """The commits of the Hudi table at a path, as they are whenever they are asked for."""
 
@@ -21,7 +78,7 @@ class Timeline:
 
     def active(self) -> Any:
         """Hudi's own active timeline."""
-        return self._client().getActiveTimeline()
+        return self.client().getActiveTimeline()
 
     def is_empty(self) -> bool:
         """Whether no commit was ever completed."""
@@ -45,7 +102,42 @@ class Timeline:
         """The instant of the last commit that was requested before that time; None where there is none."""
         return next((completed for earlier, completed in self.instants() if earlier < requested), None)
 
-    def _client(self) -> Any:
+    def described(self) -> Iterator[Commit]:
+        """Each completed commit, newest first."""
+        for timeline, instant in self._completed():
+            metadata = timeline.readCommitMetadata(instant)
+            yield Commit(
+                instant=_completed_at(instant),
+                requested=str(instant.requestedTime()),
+                action=str(instant.getAction()),
+                operation=str(metadata.getOperationType()).lower(),
+                inserted=metadata.fetchTotalInsertRecordsWritten(),
+                updated=metadata.fetchTotalUpdateRecordsWritten(),
+                deleted=metadata.getTotalRecordsDeleted(),
+                partitions=metadata.fetchTotalPartitionsWritten(),
+                files=metadata.fetchTotalFiles(),
+                bytes=metadata.fetchTotalBytesWritten(),
+            )
+
+    def planned_compactions(self) -> list[PlannedCompaction]:
+        """The compactions that are planned and not yet completed, newest first."""
+        client = self.client()
+        plans = java_class(self.spark, "org.apache.hudi.common.util.CompactionUtils")
+        planned = []
+        for _, instant in _newest_first(client.getActiveTimeline().filterPendingCompactionTimeline()):
+            operations = list(plans.getCompactionPlan(client, str(instant.requestedTime())).getOperations())
+            planned.append(
+                PlannedCompaction(
+                    requested=str(instant.requestedTime()),
+                    state=str(instant.getState()).lower(),
+                    file_groups=len(operations),
+                    log_files=sum(len(operation.getDeltaFilePaths()) for operation in operations),
+                )
+            )
+        return planned
+
+    def client(self) -> Any:
+        """Hudi's own client of the table's metadata, as they are now."""
         hadoop = self.spark._jsc.hadoopConfiguration()
         storage = java_class(self.spark, "org.apache.hudi.hadoop.fs.HadoopFSUtils").getStorageConf(hadoop)
         return (
@@ -57,7 +149,7 @@ class Timeline:
         )
 
     def _completed(self) -> Iterator[tuple[Any, Any]]:
-        client = self._client()
+        client = self.client()
         active = client.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
         yield from _newest_first(active)
         # Other writers' commits may have pushed ingest's last one out of the active timeline.

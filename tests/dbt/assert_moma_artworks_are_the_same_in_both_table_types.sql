@@ -1,0 +1,62 @@
+-- Fails if the merge-on-read and the copy-on-write table of MoMA's artworks differ in a row, a tombstone or a position.
+with merge_on_read as (
+    select
+        artwork_id,
+        title,
+        artist_id,
+        name,
+        date,
+        medium,
+        dimensions,
+        acquisition_date,
+        credit,
+        catalogue,
+        department,
+        classification,
+        object_number,
+        diameter_cm,
+        circumference_cm,
+        height_cm,
+        length_cm,
+        width_cm,
+        depth_cm,
+        weight_kg,
+        durations,
+        __op,
+        __deleted,
+        __position
+    from {{ source('moma', 'artworks_mor') }}
+),
+
+copy_on_write as (
+    select
+        artwork_id,
+        title,
+        artist_id,
+        name,
+        date,
+        medium,
+        dimensions,
+        acquisition_date,
+        credit,
+        catalogue,
+        department,
+        classification,
+        object_number,
+        diameter_cm,
+        circumference_cm,
+        height_cm,
+        length_cm,
+        width_cm,
+        depth_cm,
+        weight_kg,
+        durations,
+        __op,
+        __deleted,
+        __position
+    from {{ source('moma', 'artworks_cow') }}
+)
+
+(select * from merge_on_read except select * from copy_on_write)
+union all
+(select * from copy_on_write except select * from merge_on_read)
