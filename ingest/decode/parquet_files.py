@@ -12,9 +12,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
+from ingest.config.schema_files import semantic_types
 from ingest.config.tables import Table
 from ingest.decode.decoded import is_control_schema
-from ingest.decode.registry import semantic_types
 from ingest.decode.typed_events import is_envelope_type
 from ingest.sources.raw import EventFile
 from ingest.spark.jvm import java_class

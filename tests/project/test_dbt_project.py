@@ -134,7 +134,7 @@ def test_there_are_over_a_hundred_data_tests_with_names_of_their_own(manifest: d
 
 def test_calculations_have_unit_tests(manifest: dict[str, Any]) -> None:
     tested = {test["model"] for test in manifest["unit_tests"].values()}
-    assert {"stg_tickit__sales", "fct_sales", "fct_listings", "fct_orders", "dim_customers"} <= tested
+    assert {"stg_tickit__sales", "fct_sales", "fct_listings", "fct_orders", "dim_order_customers"} <= tested
 
 
 def test_marts_have_contracts_groups_and_hudi_tables_of_their_key(manifest: dict[str, Any]) -> None:
@@ -148,7 +148,14 @@ def test_marts_have_contracts_groups_and_hudi_tables_of_their_key(manifest: dict
         assert config["group"], node["name"]
     facts = {node["name"]: node["config"]["materialized"] for node in marts if node["name"].startswith("fct_")}
     assert set(facts.values()) == {"incremental"}
-    assert {"fct_sales", "fct_listings", "fct_daily_sales", "fct_orders", "fct_order_items", "fct_film_actors"} <= facts.keys()
+    assert {
+        "fct_sales",
+        "fct_listings",
+        "fct_daily_sales",
+        "fct_orders",
+        "fct_order_items",
+        "fct_film_actors",
+    } <= facts.keys()
     owners = {group["name"]: group["owner"] for group in manifest["groups"].values()}
     assert all(owner["name"] and owner["email"].endswith("example.com") for owner in owners.values())
 

@@ -136,7 +136,7 @@ def test_an_order_whose_items_cannot_be_read_is_told_of_and_not_lost(orders: Ord
         {"order_id": order_id, **nothing, "has_readable_items": order_id in WITHOUT}
         for order_id in sorted({**BROKEN, **WITHOUT})
     ]
-    (customer,) = orders.ask("select * from lakehouse_orders.dim_customers where customer_id = 'BROKE'")
+    (customer,) = orders.ask("select * from lakehouse_orders.dim_order_customers where customer_id = 'BROKE'")
     assert (customer["order_count"], customer["unreadable_order_count"]) == (5, 3)
     assert {name: status for name, status in orders.statuses.items() if status not in ("success", "pass", "no-op")} == {
         "fct_orders_items_can_be_read": "warn"
@@ -157,13 +157,13 @@ def test_every_order_item_is_a_row(orders: Orders) -> None:
 
 
 def test_three_customers_are_big(orders: Orders) -> None:
-    rows = orders.ask("select revenue, order_count from lakehouse_orders.dim_customers order by revenue desc limit 4")
+    rows = orders.ask("select revenue, order_count from lakehouse_orders.dim_order_customers order by revenue desc limit 4")
     assert rows[2]["revenue"] > 2 * rows[3]["revenue"]
     assert min(row["order_count"] for row in rows[:3]) > rows[3]["order_count"]
 
 
 def test_the_first_twenty_customers_make_the_majority(orders: Orders) -> None:
-    rows = orders.ask("select revenue from lakehouse_orders.dim_customers order by revenue desc")
+    rows = orders.ask("select revenue from lakehouse_orders.dim_order_customers order by revenue desc")
     every = [row["revenue"] for row in rows]
     assert sum(every) == sum(revenue(item) for items in orders.items.values() for item in items)
     assert len(every) > 80
@@ -172,7 +172,7 @@ def test_the_first_twenty_customers_make_the_majority(orders: Orders) -> None:
 
 def test_five_customers_buy_seldom_and_then_expensive_things(orders: Orders) -> None:
     rows = orders.ask(
-        "select order_count, average_quantity, average_revenue from lakehouse_orders.dim_customers "
+        "select order_count, average_quantity, average_revenue from lakehouse_orders.dim_order_customers "
         "where customer_id != 'BROKE' order by revenue desc"
     )
     big, others = rows[:3], sorted(rows[3:], key=lambda row: row["average_revenue"], reverse=True)
