@@ -508,7 +508,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def test_the_entries_of_the_marts_are_those_that_their_queries_imply(project: Project) -> None:
-    assert sorted(project.models) == ["fct_listings", "fct_sales"]
+    assert {"fct_listings", "fct_sales"} <= project.models.keys()
     for name, model in project.models.items():
         findings = project.find(name)
         assert (findings.wrong, findings.unsure, findings.left_out) == ((), (), {})
