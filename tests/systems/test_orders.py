@@ -88,7 +88,8 @@ def orders(spark: SparkSession) -> Iterator[Orders]:
 
 def deliver_broken(home: Path, offset: int) -> None:
     """A file behind the generated ones."""
-    common = {"customer_id": "BROKE", "order_date": 18_980, "__op": "c", "__deleted": "false"}
+    at_ms = 1_640_000_000_000
+    common = {"customer_id": "BROKE", "order_date": 18_980, "__op": "c", "__deleted": "false", "__source_ts_ms": at_ms}
     events = [
         json.dumps({"order_id": order_id, "order_items": items, "__lsn": 10**9 + order_id, **common})
         for order_id, items in {**BROKEN, **WITHOUT}.items()
@@ -192,14 +193,17 @@ def test_events_of_the_event_router_are_landed_by_their_version(make_project: Ma
     items = '[{"discount": 0.05, "quantity": 12, "unit_price": 14.40}]'
 
     def placed(order_id: int, version: int, customer: str) -> tuple[bytes, bytes]:
-        payload = {"order_id": order_id, "customer_id": customer, "order_date": "2021-12-19", "version": version}
+        payload = {"order_id": order_id, "customer_id": customer, "company_name": None, "order_date": "2021-12-19",
+                   "required_date": None, "version": version}  # fmt: skip
         value = f'{json.dumps(payload)[:-1]}, "shipped_date": null, "order_items": {items}}}'
         return b"%d" % order_id, value.encode()
 
     gone = (b"2", None)
     records = [placed(1, 11, "new"), placed(1, 10, "late"), placed(2, 12, "gone"), gone, placed(3, 14, "stays")]
     project.deliver("outbox.event.order", 0, records_file(records), "parquet")
-    assert project.land_well(spark)["order"].counts == Counts(read=5, applied=3, superseded=2)
+    landed = project.land_well(spark)["order"]
+    assert [row["reason"] for row in project.quarantined(spark)] == []
+    assert landed.counts == Counts(read=5, applied=3, superseded=2)
     found = project.rows(spark, "order", "order_id", "customer_id", "order_items", "version")
     assert [(row["order_id"], row["customer_id"], row["version"]) for row in found] == [
         (1, "new", 11),
