@@ -45,7 +45,7 @@ class Shop:
     def rows(self, source: str, table: str) -> list[Row]:
         """Live rows of silver in the outbox's columns, with the items as they are and not as they are written."""
         columns = [column.name for column in CDC_EVENTS.columns]
-        found = self.spark.table(f"silver_{source}.`{table}`").where("__deleted = 'false'")
+        found = self.spark.table(f"silver_{source}.{table}").where("__deleted = 'false'")
         return in_values(row.asDict() for row in found.select(*columns).orderBy("order_id").collect())
 
 
@@ -90,7 +90,7 @@ def test_the_outbox_and_the_routers_events_end_as_the_shop_does(shop: Shop) -> N
         return shop.rows(source, table) == final
 
     wait_until(lambda: is_final("orders", "cdc_events"), "silver is the outbox")
-    wait_until(lambda: is_final("orders_outbox", "order"), "the router's events end as the outbox")
+    wait_until(lambda: is_final("orders_outbox", "orders"), "the router's events end as the outbox")
     (table,) = load_source(Project.load(REPOSITORY), "orders").tables
     compared = reconcile(shop.spark, table)
     assert compared.equal, compared.counts

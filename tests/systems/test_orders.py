@@ -201,10 +201,10 @@ def test_events_of_the_event_router_are_landed_by_their_version(make_project: Ma
     gone = (b"2", None)
     records = [placed(1, 11, "new"), placed(1, 10, "late"), placed(2, 12, "gone"), gone, placed(3, 14, "stays")]
     project.deliver("outbox.event.order", 0, records_file(records), "parquet")
-    landed = project.land_well(spark)["order"]
+    landed = project.land_well(spark)["orders"]
     assert [row["reason"] for row in project.quarantined(spark)] == []
     assert landed.counts == Counts(read=5, applied=3, superseded=2)
-    found = project.rows(spark, "order", "order_id", "customer_id", "order_items", "version")
+    found = project.rows(spark, "orders", "order_id", "customer_id", "order_items", "version")
     assert [(row["order_id"], row["customer_id"], row["version"]) for row in found] == [
         (1, "new", 11),
         (3, "stays", 14),

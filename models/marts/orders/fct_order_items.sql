@@ -1,4 +1,4 @@
-{#- No column of the source says which items an order will have: the whole table is compared (docs/model/affected-by.md) -#}
+{#- No column of the source says which items there will be: whole tables are compared (docs/model/affected-by.md) -#}
 {{ config(materialized='incremental', unique_key='order_item_id') }}
 
 with items as (

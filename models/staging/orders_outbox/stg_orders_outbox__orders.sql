@@ -1,5 +1,5 @@
 with source as (
-    {{ live_rows(source('orders_outbox', 'order')) }}
+    {{ live_rows(source('orders_outbox', 'orders')) }}
 ),
 
 renamed as (
