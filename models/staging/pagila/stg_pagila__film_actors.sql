@@ -1,3 +1,5 @@
+{{ config(unique_key=['film_id', 'actor_id']) }}
+
 with source as (
     {{ live_rows(source('pagila', 'film_actor')) }}
 ),

@@ -1,3 +1,5 @@
+{{ config(unique_key=['film_id', 'category_id']) }}
+
 with source as (
     {{ live_rows(source('pagila', 'film_category')) }}
 ),
