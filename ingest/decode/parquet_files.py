@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from json import loads
-from typing import Literal
+from typing import Any, Literal
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
@@ -16,12 +17,16 @@ from ingest.config.schema_files import semantic_types
 from ingest.config.tables import Table
 from ingest.decode.decoded import is_control_schema
 from ingest.decode.typed_events import is_envelope_type
+from ingest.schema.connect import DECIMAL
 from ingest.sources.raw import EventFile
 from ingest.spark.jvm import java_class
 
 _SPARKS_SCHEMA = "org.apache.spark.sql.execution.datasources.parquet.ParquetToSparkSchemaConverter"
 # Where parquet-avro, which Connect's sinks write with, leaves the Avro schema of the rows (AvroWriteSupport).
 _AVRO_SCHEMA = "parquet.avro.schema"
+# A decimal of bytes, as parquet-avro writes each. Spark takes no such bytes for a decimal of less than 19 digits, or of
+# more than 38: all of them are read as the bytes that they are.
+_CODED = re.compile(r"\bbinary (\S+) \(DECIMAL\((\d+),(\d+)\)\)")
 # A value is bytes, or a text of them.
 _OF_RECORDS: Mapping[str, tuple[type[T.DataType], ...]] = {
     "value": (T.BinaryType, T.StringType),
@@ -42,7 +47,8 @@ class Footer:
     schema:
         The columns.
     meanings:
-        Debezium's semantic types of columns of the row, where the file has the schema that names them.
+        Debezium's semantic types of columns of the row, where the file has the schema that names them, and of decimals
+        that are bytes.
     problem:
         Why the file cannot be landed, or ''.
     """
@@ -73,13 +79,25 @@ def footer_of(spark: SparkSession, table: Table, file: EventFile) -> Footer:
     except Py4JJavaError as error:
         return Footer(problem=f"not a Parquet file, or truncated: {_told(error)}")
     try:
-        converter = java_class(spark, _SPARKS_SCHEMA)(spark._jsparkSession.sessionState().conf())
-        schema = _landed(T.StructType.fromJson(loads(converter.convert(written.getSchema()).json())))
-    except (Py4JJavaError, AnalysisException) as error:
+        schema, coded = _schema_of(spark, written.getSchema())
+    except (Py4JJavaError, PySparkException) as error:
         return Footer(problem=f"not readable by Spark: {_told(error)}")
-    assert isinstance(schema, T.StructType)
     avro = written.getKeyValueMetaData().get(_AVRO_SCHEMA)
-    return _sorted_out(table, schema, semantic_types(str(avro)) if avro else {})
+    return _sorted_out(table, schema, {**(semantic_types(str(avro)) if avro else {}), **coded})
+
+
+def _schema_of(spark: SparkSession, message: Any) -> tuple[T.StructType, dict[str, str]]:
+    """The columns as Spark reads them, and what those are that are written as bytes and are decimals."""
+    text = str(message.toString())
+    coded = {name: f"{DECIMAL};precision={digits};scale={scale}" for name, digits, scale in _CODED.findall(text)}
+    if coded:
+        message = java_class(spark, "org.apache.parquet.schema.MessageTypeParser").parseMessageType(
+            _CODED.sub(r"binary \1", text)
+        )
+    converter = java_class(spark, _SPARKS_SCHEMA)(spark._jsparkSession.sessionState().conf())
+    schema = _landed(T.StructType.fromJson(loads(converter.convert(message).json())))
+    assert isinstance(schema, T.StructType)
+    return schema, coded
 
 
 def _sorted_out(table: Table, schema: T.StructType, meanings: Mapping[str, str]) -> Footer:
@@ -115,7 +133,7 @@ def _landed(data_type: T.DataType) -> T.DataType:
     return T.TimestampType() if isinstance(data_type, T.TimestampNTZType) else data_type
 
 
-def _told(error: Py4JJavaError | AnalysisException) -> str:
-    if isinstance(error, AnalysisException):
+def _told(error: Py4JJavaError | PySparkException) -> str:
+    if isinstance(error, PySparkException):
         return str(error)
     return str(error.java_exception.getMessage() or error.java_exception.getClass().getSimpleName())

@@ -81,7 +81,8 @@ def _event_field(item: T.StructField, meaning: str | None) -> EventField:
     """A field of the row, with the type that its values have where the schema says more than how they are written."""
     name, *parameters = (meaning or "").split(";")
     known = dict(part.split("=", 1) for part in parameters)
-    if name == DECIMAL and isinstance(item.dataType, T.StringType) and 0 < int(known.get("precision", 0)) <= 38:
+    is_coded = name == DECIMAL and isinstance(item.dataType, T.StringType | T.BinaryType)
+    if is_coded and 0 < int(known.get("precision", 0)) <= 38:
         return EventField(item.name, T.DecimalType(int(known["precision"]), int(known.get("scale", 0))), meaning)
     return EventField(item.name, item.dataType, meaning)
 

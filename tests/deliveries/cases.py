@@ -251,8 +251,6 @@ RULES = (
     ),
     Rule(("form", "carrier"), _carries),
     Rule(("database", "optional"), lambda database, optional: optional == "with" or database in DATABASES[:3]),
-    # Spark reads no decimal of 64 digits from Parquet: such a file is held back.
-    Rule(("carrier", "decimals"), lambda carrier, decimals: carrier != "rows" or decimals != "money"),
     Rule(("carrier", "record_key"), lambda carrier, record_key: record_key == "absent" or carrier == "parquet"),
     Rule(("keys", "record_key"), lambda keys, record_key: record_key == "absent" or keys != "none"),
     Rule(("form", "keys", "record_key"), _scalar),
