@@ -133,6 +133,7 @@ class _Reading:
     before: ShardPosition
     position: ShardPosition
     places: Places
+    is_new: bool
     iterator: str = ""
     is_done: bool = False
     was_asked: bool = False
@@ -141,9 +142,12 @@ class _Reading:
     marks: list[Mark] = field(default_factory=list)
 
     @classmethod
-    def of(cls, shard: Shard, before: ShardPosition) -> _Reading:
+    def of(cls, shard: Shard, known: ShardPosition | None, listed_ms: int) -> _Reading:
+        # One that was never asked is known of from now on: what is there now expires a retention later at most.
+        before = known or ShardPosition(until_ms=listed_ms)
         last = None if before.after is None else int(before.after)
-        return cls(shard, before, before, Places(shard.first, last, before.events), is_done=before.has_ended)
+        places = Places(shard.first, last, before.events)
+        return cls(shard, before, before, places, is_new=known is None, is_done=before.has_ended)
 
 
 @dataclass(frozen=True)
@@ -185,10 +189,8 @@ class Reader:
         self._stream = stream
         self._events = Columns()
         self._bytes = 0
-        # One that was never asked is known of from now on: what is there now expires a retention later.
-        unknown = ShardPosition(until_ms=stream.at_ms)
         self._readings = {
-            shard.name: _Reading.of(shard, before.shards.get(shard.name, unknown)) for shard in stream.shards
+            shard.name: _Reading.of(shard, before.shards.get(shard.name), stream.at_ms) for shard in stream.shards
         }
         for name in done:
             self._readings[name].is_done = True
@@ -239,7 +241,7 @@ class Reader:
         return Taken(
             self._events,
             {name: reading.before for name, reading in self._readings.items()},
-            {name: reading.position for name, reading in self._readings.items()},
+            {name: self._position(reading) for name, reading in self._readings.items()},
             {reading.shard.number: reading.marks for reading in self._readings.values()},
             self.is_all,
             self.behind_ms,
@@ -282,21 +284,29 @@ class Reader:
             self._bytes += len(record["Data"]) + len(record["PartitionKey"])
             if len(self._events) > held:
                 reading.marks.append((self._events.offset[held], record["SequenceNumber"], places.shared))
-        if page.records:
-            last = page.records[-1]
-            arrived = round(last["ApproximateArrivalTimestamp"].timestamp() * 1000)
-            until = max(reading.position.until_ms, arrived)
-            # A record without events has no place that others could share.
-            shared = places.shared if places.last == int(last["SequenceNumber"]) else 0
-            reading.position = ShardPosition(last["SequenceNumber"], shared, until_ms=until)
+        # A closed shard that is read to its end says nothing of its children, which go on from there.
         is_at_tip = page.next is None or page.behind_ms == 0
-        if is_at_tip:
-            reading.position = replace(reading.position, until_ms=max(reading.position.until_ms, page.at_ms))
+        until = page.at_ms - page.behind_ms
+        if page.records and (reading.shard.is_closed or not is_at_tip):
+            until = round(page.records[-1]["ApproximateArrivalTimestamp"].timestamp() * 1000)
+        elif reading.shard.is_closed:
+            until = reading.position.until_ms
+        if page.records:
+            last = page.records[-1]["SequenceNumber"]
+            # A record without events has no place that others could share.
+            reading.position = ShardPosition(last, places.shared if places.last == int(last) else 0)
         has_ended = page.next is None or (is_at_tip and reading.shard.is_closed)
-        reading.position = replace(reading.position, has_ended=has_ended)
+        reading.position = replace(reading.position, until_ms=until, has_ended=has_ended)
         # The stream's clock tells seconds, an arrival milliseconds. A closed shard is read on: its children wait.
-        is_later = bool(page.records) and reading.position.until_ms > self._stream.at_ms + 1000
+        is_later = bool(page.records) and until > self._stream.at_ms + 1000
         reading.is_done = is_at_tip or (is_later and not reading.shard.is_closed)
         reading.iterator = page.next or ""
         reading.was_asked = True
         reading.behind_ms = page.behind_ms
+
+    def _position(self, reading: _Reading) -> ShardPosition:
+        """Where a shard was read up to; a child that was never asked goes on where its parents' records end."""
+        parents = [self._readings[name] for name in reading.shard.parents if name in self._readings]
+        if reading.was_asked or not reading.is_new or not parents:
+            return reading.position
+        return replace(reading.position, until_ms=min(parent.position.until_ms for parent in parents))

@@ -6,8 +6,10 @@ import hashlib
 import itertools
 import json
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -202,6 +204,31 @@ def test_what_may_have_expired_is_an_error_and_what_is_there_is_not(connection: 
     played.stream.client.create_stream(StreamName=played.name, ShardCount=2)
     with pytest.raises(InputError, match="was deleted and made anew"):
         as_of(0)
+
+
+def test_what_is_unread_of_a_backlog_is_known_by_its_time(connection: KinesisConnection) -> None:
+    """A first run that stops amid records of twenty hours ago: four hours later, the others have expired."""
+    played = Played(connection)
+    played.put_events([1, 2, 4, 5])
+    played.split(1)
+    back = timedelta(hours=20)
+    for shard in streams(REGION)[played.name].shards.values():
+        for record in shard.records.values():
+            record.created_at_datetime -= back
+            record.created_at -= back.total_seconds()
+    played.put_events([1, 2, 4, 5])
+    played.run(1, 1)
+    assert 0 < len(played.read) < 8
+    after = [shard for shard in played.position.shards.values() if shard.after or shard.until_ms]
+    hours = sorted(round((time.time() * 1000 - shard.until_ms) / 3_600_000) for shard in after)
+    assert hours == [0, 20, 20, 20], "the shard without records; the one that is read, and its children"
+    assert played.unread().number
+    played.position = replace(played.position, shards={
+        name: replace(shard, until_ms=shard.until_ms - 5 * 3_600_000) for name, shard in played.position.shards.items()
+    })  # fmt: skip
+    played.stream.expire(left=0)
+    with pytest.raises(InputError, match="the stream keeps records for 24 hours"):
+        played.unread()
 
 
 def test_a_position_behind_everything_takes_what_comes(connection: KinesisConnection) -> None:
