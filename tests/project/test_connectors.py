@@ -71,7 +71,7 @@ def test_every_connector_that_can_be_declared_has_an_object_whose_order_is_by_it
 
 def test_only_the_objects_of_connectors_know_their_names() -> None:
     known = {"config/connectors.py", "schema/connectors.py"}
-    # Of a database that is asked by JDBC the dialect has the same name, and of a stream's record the field of its change.
+    # Of a database that is asked by JDBC the dialect has the same name; of a stream's record the field of its change.
     dialects = {"operations/databases/rows.py", "sources/reach.py", "decode/dynamodb.py"}
     found = set()
     for path in (REPOSITORY / "ingest").rglob("*.py"):

@@ -158,7 +158,9 @@ def test_every_order_item_is_a_row(orders: Orders) -> None:
 
 
 def test_three_customers_are_big(orders: Orders) -> None:
-    rows = orders.ask("select revenue, order_count from lakehouse_orders.dim_order_customers order by revenue desc limit 4")
+    rows = orders.ask(
+        "select revenue, order_count from lakehouse_orders.dim_order_customers order by revenue desc limit 4"
+    )
     assert rows[2]["revenue"] > 2 * rows[3]["revenue"]
     assert min(row["order_count"] for row in rows[:3]) > rows[3]["order_count"]
 
