@@ -211,6 +211,6 @@ def test_events_of_the_event_router_are_landed_by_their_version(make_project: Ma
         (1, "new", 11),
         (3, "stays", 14),
     ]
-    assert [json.loads(row["order_items"], parse_float=str) for row in found] == [
-        json.loads(items, parse_float=str)
+    assert [json.loads(row["order_items"], parse_float=Decimal) for row in found] == [
+        json.loads(items, parse_float=Decimal)
     ] * 2
