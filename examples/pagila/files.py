@@ -53,7 +53,7 @@ def write_file(bronze: Path, form: Form, table: Table, envelopes: Sequence[Mappi
     if form == "parquet":
         sink = pa.BufferOutputStream()
         rows = pa.Table.from_pylist(list(envelopes), schema=arrow_schema(table))
-        pq.write_table(rows, sink, compression="gzip", store_schema=False)
+        pq.write_table(rows, sink, compression="gzip")
         path = folder / f"{name}.gz.parquet"
         write_whole(path, sink.getvalue())
     else:

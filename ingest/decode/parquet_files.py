@@ -24,9 +24,12 @@ from ingest.spark.jvm import java_class
 _SPARKS_SCHEMA = "org.apache.spark.sql.execution.datasources.parquet.ParquetToSparkSchemaConverter"
 # Where parquet-avro, which Connect's sinks write with, leaves the Avro schema of the rows (AvroWriteSupport).
 _AVRO_SCHEMA = "parquet.avro.schema"
-# A decimal of bytes, as parquet-avro writes each. Spark takes no such bytes for a decimal of less than 19 digits, or of
-# more than 38: all of them are read as the bytes that they are.
-_CODED = re.compile(r"\bbinary (\S+) \(DECIMAL\((\d+),(\d+)\)\)")
+# A decimal of bytes, as parquet-avro writes each. Spark takes no such bytes for a decimal of less than 19 digits, and
+# nothing for one of more than 38: these are read as the bytes that they are.
+_DECIMALS = re.compile(
+    r"\b(?P<written>binary|fixed_len_byte_array\(\d+\)) (?P<name>\S+) \(DECIMAL\((?P<digits>\d+),(?P<scale>\d+)\)\)"
+)
+_SPARKS_DIGITS = 38
 # A value is bytes, or a text of them.
 _OF_RECORDS: Mapping[str, tuple[type[T.DataType], ...]] = {
     "value": (T.BinaryType, T.StringType),
@@ -88,12 +91,17 @@ def footer_of(spark: SparkSession, table: Table, file: EventFile) -> Footer:
 
 def _schema_of(spark: SparkSession, message: Any) -> tuple[T.StructType, dict[str, str]]:
     """The columns as Spark reads them, and what those are that are written as bytes and are decimals."""
-    text = str(message.toString())
-    coded = {name: f"{DECIMAL};precision={digits};scale={scale}" for name, digits, scale in _CODED.findall(text)}
+    coded: dict[str, str] = {}
+
+    def without_decimal(found: re.Match[str]) -> str:
+        if found["written"] != "binary" and int(found["digits"]) <= _SPARKS_DIGITS:
+            return found[0]
+        coded[found["name"]] = f"{DECIMAL};precision={found['digits']};scale={found['scale']}"
+        return f"{found['written']} {found['name']}"
+
+    text = _DECIMALS.sub(without_decimal, str(message.toString()))
     if coded:
-        message = java_class(spark, "org.apache.parquet.schema.MessageTypeParser").parseMessageType(
-            _CODED.sub(r"binary \1", text)
-        )
+        message = java_class(spark, "org.apache.parquet.schema.MessageTypeParser").parseMessageType(text)
     converter = java_class(spark, _SPARKS_SCHEMA)(spark._jsparkSession.sessionState().conf())
     schema = _landed(T.StructType.fromJson(loads(converter.convert(message).json())))
     assert isinstance(schema, T.StructType)

@@ -29,7 +29,9 @@ TAKES = (
 # Columns that the quarantine of an earlier version lacks until something is written to it.
 _LATER = {"reason_code": "string", "offset": "bigint", "record_key": "binary"}
 # How a sink names a file: it ends with the partition, and the offset of the first event.
-_SINKS_NAME = r"\+\d+\+\d+\.\w+$"
+_SINKS_NAME = r"\+\d+\+\d+\.(\w+|\w+\.parquet)$"
+# How the form of a typed row begins, which is its schema (`ingest.decode.typed_events`).
+_ROW_FORM = '{"type"'
 
 
 def of(schema: str) -> Ledger:
@@ -60,9 +62,10 @@ def put(spark: SparkSession, table: Table, changes: DataFrame, last: str | None 
         The quarantine could not be written; the caller must not count these events as dealt with.
     """
     code, told = reason_of(F.col("_lake_problem"))
-    offset = F.when(is_record(), F.col("_lake_start_offset")).when(
-        F.col("_lake_file").rlike(_SINKS_NAME), F.col("_lake_start_offset") + F.col("_lake_line")
-    )
+    # The line of a record is 0. A row of a file of Parquet is none: it is kept with the schema of its file.
+    is_row = F.col("_lake_file").contains("/") & F.coalesce(F.col("_lake_form").startswith(_ROW_FORM), F.lit(False))
+    has_offset = F.col("_lake_file").rlike(_SINKS_NAME) | (is_record() & ~is_row)
+    offset = F.when(has_offset, F.col("_lake_start_offset") + F.col("_lake_line"))
     rows = changes.select(
         identity(table),
         F.lit(table.name).alias("source_table"),

@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import fastavro
@@ -151,7 +151,7 @@ def parquet_file(schema: Any, values: Sequence[Mapping[str, Any]]) -> bytes:
     columns = pa.schema(list(row), metadata={"parquet.avro.schema": json.dumps(schema)})
     rows = [_as_arrow(schema, value, named) for value in values]
     sink = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows, schema=columns), sink, store_schema=False)
+    pq.write_table(pa.Table.from_pylist(rows, schema=columns), sink)
     return sink.getvalue()
 
 
@@ -171,7 +171,8 @@ def _arrow_of(schema: Any, named: dict[str, Any]) -> pa.DataType:
     if found["type"] == "array":
         return pa.list_(_arrow_of(found["items"], named))
     if found.get("logicalType") == "decimal":
-        return pa.decimal128(found["precision"], found["scale"])
+        of_digits = pa.decimal128 if found["precision"] <= 38 else pa.decimal256
+        return of_digits(found["precision"], found["scale"])
     return _ARROW[found["type"]]
 
 
@@ -185,5 +186,5 @@ def _as_arrow(schema: Any, value: Any, named: Mapping[str, Any]) -> Any:
     if found["type"] == "array":
         return [_as_arrow(found["items"], each, named) for each in value]
     if found.get("logicalType") == "decimal" and isinstance(value, bytes):
-        return Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-found["scale"])
+        return Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-found["scale"], Context(prec=80))
     return value

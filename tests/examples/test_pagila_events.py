@@ -102,3 +102,12 @@ def test_a_form_that_it_has_not_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LakeError, match=r"form 'avro'.*\n?.*one of parquet, envelope"):
         generate("pagila", tmp_path, form="avro")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_footer_has_the_schema_of_its_rows_as_a_sink_leaves_it(tmp_path: Path) -> None:
+    generate("pagila", tmp_path, scale=0.4, phase="snapshot")
+    for table in TABLES:
+        (path,) = (tmp_path / "bronze" / table.topic).rglob("*.gz.parquet")
+        schema = json.loads(pq.read_metadata(path).metadata[b"parquet.avro.schema"])
+        row = schema["fields"][0]["type"][1]
+        assert [field["name"] for field in row["fields"]] == [column.name for column in table.columns]

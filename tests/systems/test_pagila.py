@@ -31,7 +31,7 @@ from examples import system
 from examples.generating.debezium import Form
 from examples.pagila.changes import Database, a_days_work
 from examples.pagila.events import Event, deliver, read_log, read_snapshot
-from examples.pagila.files import arrow_schema, envelope, write_file
+from examples.pagila.files import envelope, write_file
 from examples.pagila.rows import ODD_FEATURES
 from examples.pagila.tables import FILM, TABLES, Column, Table
 from ingest.landing.table import Landed
@@ -455,8 +455,3 @@ def test_files_that_cannot_be_read_are_named_and_the_rest_landed(odd: Odd) -> No
     assert "nor of events: neither an envelope" in told
     assert "+0000000004.gz.parquet is corrupt" in categories.error.message
     assert landed["film"].error is None
-
-
-def test_the_schema_of_a_sinks_footer_is_the_one_of_its_rows() -> None:
-    schema = json.loads(arrow_schema(FILM).metadata[b"parquet.avro.schema"])
-    assert [each["name"] for each in schema["fields"][0]["type"][1]["fields"]] == [each.name for each in FILM.columns]
