@@ -1,7 +1,9 @@
 {{ config(unique_key='customer_id') }}
 
 with customers as (
-    select * from {{ ref('stg_customers__customers') }}
+    select *
+    from {{ ref('stg_customers__customers') }}
+    where not is_departed
 ),
 
 final as (

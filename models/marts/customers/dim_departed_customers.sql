@@ -1,7 +1,9 @@
 {{ config(unique_key='customer_id') }}
 
 with departed_customers as (
-    select * from {{ ref('stg_customers__departed_customers') }}
+    select *
+    from {{ ref('stg_customers__customers') }}
+    where is_departed
 ),
 
 final as (
@@ -13,14 +15,14 @@ final as (
         customer_name,
 
         -- numerics
-        datediff(departed_at, registered_at) as days_as_customer,
+        datediff(changed_at, registered_at) as days_as_customer,
 
         -- booleans
         is_expired,
 
         -- timestamps
         registered_at,
-        departed_at
+        changed_at as departed_at
     from departed_customers
 )
 

@@ -1,5 +1,6 @@
+{#- With the tombstones: who is gone, and how, is what a mart asks for, and a source has one staging model -#}
 with source as (
-    {{ live_rows(source('customers', 'cust_hudi_f1')) }}
+    select * from {{ source('customers', 'cust_hudi_f1') }}
 ),
 
 renamed as (
@@ -11,9 +12,14 @@ renamed as (
         `custName` as customer_name,
         email,
 
+        -- booleans
+        not {{ is_live() }} as is_departed,
+        `__is_ttl_delete` as is_expired,
+
         -- timestamps
         `registrationDate` as registered_at,
-        timestamp_seconds(`expiresAt`) as expires_at
+        timestamp_seconds(`expiresAt`) as expires_at,
+        timestamp_millis(`__source_ts_ms`) as changed_at
     from source
 )
 
