@@ -9,17 +9,17 @@ renamed as (
         id as customer_id,
 
         -- text
-        `custName` as customer_name,
+        custName as customer_name,
         email,
 
         -- booleans
         not {{ is_live() }} as is_departed,
-        `__is_ttl_delete` as is_expired,
+        __is_ttl_delete as is_expired,
 
         -- timestamps
-        `registrationDate` as registered_at,
-        timestamp_seconds(`expiresAt`) as expires_at,
-        timestamp_millis(`__source_ts_ms`) as changed_at
+        registrationDate as registered_at,
+        timestamp_seconds(expiresAt) as expires_at,
+        timestamp_millis(__source_ts_ms) as changed_at
     from source
 )
 
