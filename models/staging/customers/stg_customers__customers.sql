@@ -9,7 +9,7 @@ renamed as (
         id as customer_id,
 
         -- text
-        custName as customer_name,
+        custname as customer_name,
         email,
 
         -- booleans
@@ -17,8 +17,8 @@ renamed as (
         __is_ttl_delete as is_expired,
 
         -- timestamps
-        registrationDate as registered_at,
-        timestamp_seconds(expiresAt) as expires_at,
+        registrationdate as registered_at,
+        timestamp_seconds(expiresat) as expires_at,
         timestamp_millis(__source_ts_ms) as changed_at
     from source
 )
