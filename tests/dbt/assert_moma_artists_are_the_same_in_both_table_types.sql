@@ -1,4 +1,4 @@
--- Fails if the merge-on-read and the copy-on-write table of MoMA's artists differ in a row, a tombstone or a position.
+-- Fails if the merge-on-read and the copy-on-write table of MoMA's artists differ in a row, a tombstone or a log position.
 with merge_on_read as (
     select
         artist_id,
@@ -9,7 +9,7 @@ with merge_on_read as (
         death_year,
         __op,
         __deleted,
-        __position
+        substring_index(__position, '/', 1) as log_position
     from {{ source('moma', 'artists_mor') }}
 ),
 
@@ -23,7 +23,7 @@ copy_on_write as (
         death_year,
         __op,
         __deleted,
-        __position
+        substring_index(__position, '/', 1) as log_position
     from {{ source('moma', 'artists_cow') }}
 )
 

@@ -1,4 +1,4 @@
--- Fails if the merge-on-read and the copy-on-write table of MoMA's artworks differ in a row, a tombstone or a position.
+-- Fails if the merge-on-read and the copy-on-write table of MoMA's artworks differ in a row, a tombstone or a log position.
 with merge_on_read as (
     select
         artwork_id,
@@ -24,7 +24,7 @@ with merge_on_read as (
         durations,
         __op,
         __deleted,
-        __position
+        substring_index(__position, '/', 1) as log_position
     from {{ source('moma', 'artworks_mor') }}
 ),
 
@@ -53,7 +53,7 @@ copy_on_write as (
         durations,
         __op,
         __deleted,
-        __position
+        substring_index(__position, '/', 1) as log_position
     from {{ source('moma', 'artworks_cow') }}
 )
 

@@ -169,7 +169,7 @@ def play(museum: Museum) -> None:
         museum.deliver(ARTISTS, [museum.record(ARTISTS, each.op, each.after or each.before or ()) for each in changes])
         museum.deliver(ARTWORKS, [museum.record(ARTWORKS, "u", row) for row in of_works])
         museum.land("artists_mor", "artworks_mor")
-    for title in ("once", "twice", "thrice"):  # the tenth commit of the works plans a compaction
+    for title in ("once", "twice", "thrice", "again"):  # the tenth commit after the snapshot plans a compaction
         museum.deliver(ARTWORKS, [museum.record(ARTWORKS, "u", (third, title, *moved[2][2:]))])
         museum.land("artworks_mor")
     lake("ingest", "moma")
@@ -201,7 +201,10 @@ def test_silver_has_the_rows_of_the_real_tables(museum: Museum) -> None:
             ours = {str(row[table.key]): row for row in first}
             compared = real.keys() & ours.keys()
             assert len(compared) > (800 if table is ARTISTS else 40)
-            as_text = [{name: str(ours[key][name] or "") for name in real[key]} for key in compared]
+            as_text = [
+                {name: "" if ours[key][name] is None else str(ours[key][name]) for name in real[key]}
+                for key in compared
+            ]
             assert as_text == [real[key] for key in compared]
 
 
@@ -240,7 +243,7 @@ def test_work_128447_is_in_rt_at_once_and_in_ro_after_the_compaction(museum: Mus
         assert is_base_file == [number in (0, last), True], number
     (compaction,) = lake("table", "compactions", "moma.artworks_mor")["completed"]
     assert compaction["files"] >= 1
-    assert len(lake("table", "commits", "moma.artworks_mor", "--limit", "100")) == 11
+    assert len(lake("table", "commits", "moma.artworks_mor", "--limit", "100")) == 12
 
 
 def test_artist_441_deleted_is_a_tombstone_in_the_default_partition(museum: Museum) -> None:
@@ -276,10 +279,10 @@ def test_every_state_of_artist_299_is_reachable_by_time_travel(museum: Museum) -
 def test_partitions_with_odd_names_are_found_by_value_and_are_one_folder_each(museum: Museum) -> None:
     for kind in ("mor", "cow"):
         table = f"silver_moma.artworks_{kind}"
-        for condition, value in ((f"classification = '{ODD}'", ODD), ("classification = ''", "")):
-            found = museum.ask(f"select artwork_id, classification from {table} where {condition} and __op = 'u'")
-            assert [row["classification"] for row in found] == [value], condition
-        assert len(museum.ask(f"select 1 from {table} where classification is null and __op = 'u'")) == 1
+        found = museum.ask(f"select classification from {table} where classification = '{ODD}'")
+        assert [row["classification"] for row in found] == [ODD]
+        # Hudi has one partition for null and the empty text, and reads both as null.
+        assert len(museum.ask(f"select 1 from {table} where classification is null and __op = 'u'")) == 2
         folders = {group["partition"] for group in lake("table", "files", f"moma.artworks_{kind}")}
         assert f"classification={DEFAULT}" in folders
         (odd,) = [folder for folder in folders if "Film" in folder and "50" in folder]
