@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from py4j.java_gateway import JavaClass
@@ -82,14 +82,18 @@ def start_java(settings: Mapping[str, str]) -> None:
     }
     with _output_told_as_error():
         SparkContext._ensure_initialized(conf=SparkConf().setAll(list(shown.items())))
-    atexit.register(_end_java, SparkContext._gateway.proc)  # type: ignore[attr-defined]
+    atexit.register(_end_java, SparkContext._gateway)
 
 
-def _end_java(process: subprocess.Popen[bytes]) -> None:
+def _end_java(gateway: Any) -> None:
     """Ends Spark's Java process with this one, which waits for it: the next command finds the embedded catalog free.
 
-    It ends by itself when its standard input does (Spark's PythonGatewayServer), some time after its parent.
+    It ends by itself when its standard input does (Spark's PythonGatewayServer), some time after its parent. Before that
+    py4j is told to send nothing more: its thread that gives objects back would find nobody.
     """
+    process: subprocess.Popen[bytes] = gateway.proc
+    with suppress(Py4JError, OSError):  # it has ended already
+        gateway.shutdown()
     if process.stdin is not None:
         process.stdin.close()
     try:
