@@ -88,8 +88,8 @@ def start_java(settings: Mapping[str, str]) -> None:
 def _end_java(gateway: Any) -> None:
     """Ends Spark's Java process with this one, which waits for it: the next command finds the embedded catalog free.
 
-    It ends by itself when its standard input does (Spark's PythonGatewayServer), some time after its parent. Before that
-    py4j is told to send nothing more: its thread that gives objects back would find nobody.
+    It ends by itself when its standard input does (Spark's PythonGatewayServer), some time after its parent. py4j is
+    told before to send nothing more: its thread that gives objects back would find nobody.
     """
     process: subprocess.Popen[bytes] = gateway.proc
     with suppress(Py4JError, OSError):  # it has ended already
