@@ -1,4 +1,4 @@
--- Fails if the merge-on-read and the copy-on-write table of MoMA's artworks differ in a row, a tombstone or a log position.
+-- Fails if the merge-on-read and the copy-on-write table of MoMA's artworks differ in a row, a tombstone or a place.
 with merge_on_read as (
     select
         artwork_id,
@@ -57,6 +57,8 @@ copy_on_write as (
     from {{ source('moma', 'artworks_cow') }}
 )
 
-(select * from merge_on_read except select * from copy_on_write)
-union all
-(select * from copy_on_write except select * from merge_on_read)
+select coalesce(merge_on_read.artwork_id, copy_on_write.artwork_id) as artwork_id
+from merge_on_read
+full outer join copy_on_write
+    on merge_on_read.artwork_id = copy_on_write.artwork_id
+where not (to_json(struct(merge_on_read.*)) <=> to_json(struct(copy_on_write.*)))

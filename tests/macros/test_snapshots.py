@@ -49,6 +49,24 @@ def taken(models: Models, rows: str) -> list[Version]:
 
 
 @pytest.mark.parametrize("strategy", list(STRATEGIES))
+def test_ids_of_versions_follow_from_what_the_table_holds(
+    strategy: str, spark: SparkSession, make_project: MakeProject, server: Server | None
+) -> None:
+    """Of two runs at one moment each begins the same versions: which of them commits last makes no difference."""
+    models = Models.of(spark, make_project(), server)
+    snapshot(models, **STRATEGIES[strategy], hard_deletes="new_record")
+    taken(models, "(1, 'a', '2026-01-01'), (2, 'a', '2026-01-01')")
+    taken(models, "(1, 'b', '2026-01-02'), (3, 'a', '2026-01-01')")
+    found = {row["dbt_scd_id"] for row in models.rows("versions", "dbt_scd_id")}
+    instant, _ = models.commits("versions")[-1]
+    models.ask(f"call rollback_to_instant(table => '{models.relation('versions')}', instant_time => '{instant}')")
+    assert taken(models, "(1, 'b', '2026-01-02'), (3, 'a', '2026-01-01')")
+    again = {row["dbt_scd_id"] for row in models.rows("versions", "dbt_scd_id")}
+    assert len(found) == 5
+    assert again == found
+
+
+@pytest.mark.parametrize("strategy", list(STRATEGIES))
 def test_versions_begin_and_end_with_each_run(
     strategy: str, spark: SparkSession, make_project: MakeProject, server: Server | None
 ) -> None:
