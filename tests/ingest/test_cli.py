@@ -351,7 +351,7 @@ def test_reconcile_tells_the_deletes_that_no_query_saw(make_project: MakeProject
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["pagila"], "dataset 'pagila'"),
+        (["nobody"], "dataset 'nobody'"),
         (["tickit", "--scale", "0"], "scale"),
     ],
 )
