@@ -55,10 +55,25 @@ copy_on_write as (
         __deleted,
         substring_index(__position, '/', 1) as log_position
     from {{ source('moma', 'artworks_cow') }}
+),
+
+-- A row as a text: one comparison of all columns.
+held_by_merge_on_read as (
+    select
+        artwork_id,
+        to_json(struct(*)) as held
+    from merge_on_read
+),
+
+held_by_copy_on_write as (
+    select
+        artwork_id,
+        to_json(struct(*)) as held
+    from copy_on_write
 )
 
-select coalesce(merge_on_read.artwork_id, copy_on_write.artwork_id) as artwork_id
-from merge_on_read
-full outer join copy_on_write
-    on merge_on_read.artwork_id = copy_on_write.artwork_id
-where not (to_json(struct(merge_on_read.*)) <=> to_json(struct(copy_on_write.*)))
+select coalesce(held_by_merge_on_read.artwork_id, held_by_copy_on_write.artwork_id) as artwork_id
+from held_by_merge_on_read
+full outer join held_by_copy_on_write
+    on held_by_merge_on_read.artwork_id = held_by_copy_on_write.artwork_id
+where not (held_by_merge_on_read.held <=> held_by_copy_on_write.held)
