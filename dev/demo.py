@@ -40,6 +40,9 @@ from ingest.spark.session import open_session
 
 ROOT = Path(__file__).resolve().parent.parent
 _MOST_ROWS = 100
+# In a lake that a demonstration began: the next one may remove it. Generated events alone do not say so, for
+# `lake demo` and `lake generate` write them into anybody's lake.
+BEGUN = "begun_by_a_demonstration"
 out = Console(width=None if sys.stdout.isatty() else 140)
 
 
@@ -102,6 +105,9 @@ def main() -> int:
             require_not_landed(played)
         else:
             begin_anew(home)
+        if not _held(home):
+            home.mkdir(parents=True, exist_ok=True)
+            (home / BEGUN).touch()
         shutil.rmtree(ROOT / "target", ignore_errors=True)
         return 1 if demonstrate(home, played, options.scale).failed else 0
     except LakeError as error:
@@ -171,12 +177,9 @@ def duration(seconds: float) -> str:
 
 
 def begin_anew(home: Path) -> None:
-    """An empty lake: removes what an earlier demonstration left, and refuses a folder that is something else.
-
-    A lone catalog is no lake yet: every dbt command that compiles (`make lint` too) leaves one.
-    """
-    held = {entry.name for entry in home.iterdir()} if home.is_dir() else set()
-    if held - {"metastore"} and "manifest.json" not in held:
+    """An empty lake: removes what an earlier demonstration left, and refuses a folder that is something else."""
+    held = _held(home)
+    if held and BEGUN not in held:
         raise LakeError(
             "this lake was not made by `make demo`",
             where=str(home.resolve()),
@@ -184,6 +187,11 @@ def begin_anew(home: Path) -> None:
             action="choose another one with LAKE_HOME, or remove it",
         )
     shutil.rmtree(home, ignore_errors=True)
+
+
+def _held(home: Path) -> set[str]:
+    """What a lake has. A lone catalog is none yet: every dbt command that compiles (`make lint` too) leaves one."""
+    return {entry.name for entry in home.iterdir()} - {"metastore"} if home.is_dir() else set()
 
 
 def require_not_landed(played: ExampleSystem) -> None:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from conftest import REPOSITORY
 
-from dev.demo import begin_anew, duration
+from dev.demo import BEGUN, begin_anew, duration
 from examples import names, system
 from ingest.errors import LakeError
 
@@ -23,15 +23,18 @@ def test_a_catalog_that_a_dbt_command_left_is_no_lake_yet(tmp_path: Path) -> Non
 def test_a_lake_of_an_earlier_demonstration_is_begun_anew(tmp_path: Path) -> None:
     home = tmp_path / "lake"
     (home / "silver").mkdir(parents=True)
-    (home / "manifest.json").write_text("{}", encoding="utf-8")
+    (home / BEGUN).touch()
     begin_anew(home)
     assert not home.exists()
 
 
-def test_a_lake_of_somebody_else_is_refused_and_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize("beside", [(), ("manifest.json", "bronze")], ids=["alone", "with events of an example"])
+def test_a_lake_of_somebody_else_is_refused_and_kept(beside: tuple[str, ...], tmp_path: Path) -> None:
     home = tmp_path / "lake"
     (home / "silver").mkdir(parents=True)
     (home / "metastore").mkdir()
+    for name in beside:
+        (home / name).mkdir()
     with pytest.raises(LakeError, match="not made by `make demo`"):
         begin_anew(home)
     assert (home / "silver").is_dir()
