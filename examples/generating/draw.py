@@ -1,4 +1,4 @@
-"""What makes rows: random streams, draws by weight, and Arrow tables of what was drawn.
+"""What makes rows: a scale and a seed, random streams, draws by weight, and Arrow tables of what was drawn.
 
 Everything is drawn in integers, so that no platform's floating point can change a byte.
 """
@@ -10,8 +10,38 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from examples.generating.model import Table
+from ingest.errors import LakeError
 
 Ints = npt.NDArray[np.int64]
+
+
+def require_scale(scale: float, dataset: str, least: float, most: float, original: str) -> None:
+    """Refuses a scale that is out of range; `original` is what the dataset has at 1.
+
+    Raises
+    ------
+    LakeError
+        The scale is outside the range, or no number.
+    """
+    if not least <= scale <= most:
+        raise LakeError(
+            f"scale {scale}",
+            where=f"dataset {dataset}",
+            expected=f"a number from {least} to {most:g}; 1 is {original}",
+            action="choose a scale in that range",
+        )
+
+
+def require_seed(seed: int, dataset: str) -> None:
+    """Refuses a seed that is none.
+
+    Raises
+    ------
+    LakeError
+        The seed is negative.
+    """
+    if seed < 0:
+        raise LakeError(f"seed {seed}", where=f"dataset {dataset}", expected="0 or more", action="choose another seed")
 
 
 def stream(seed: int, *step: int) -> np.random.Generator:

@@ -51,6 +51,26 @@ class Databases(Protocol):
         """The transactions after the snapshot, in commit order."""
 
 
+class Operated(Protocol):
+    """An event, of which Debezium's operation is known."""
+
+    @property
+    def op(self) -> str:
+        """r, c, u or d."""
+
+
+class Delivered(Protocol):
+    """An event as it arrives."""
+
+    @property
+    def event(self) -> Operated:
+        """What arrives."""
+
+    @property
+    def arrival(self) -> str:
+        """on_time, late or repeated."""
+
+
 @dataclass(frozen=True)
 class TopicSummary:
     """What one topic holds after one phase.
@@ -74,6 +94,22 @@ class TopicSummary:
     late: int
     repeated: int
     files: int
+
+    @classmethod
+    def of(cls, topic: str, phase: str, first_offset: int, deliveries: Sequence[Delivered], files: int) -> TopicSummary:
+        """What was written of a topic: these deliveries, into so many files."""
+        arrivals = Counter(delivery.arrival for delivery in deliveries)
+        return cls(
+            topic=topic,
+            phase=phase,
+            first_offset=first_offset,
+            records=len(deliveries),
+            events=len(deliveries) - arrivals["repeated"],
+            operations=dict(sorted(Counter(delivery.event.op for delivery in deliveries).items())),
+            late=arrivals["late"],
+            repeated=arrivals["repeated"],
+            files=files,
+        )
 
 
 @dataclass(frozen=True)
@@ -232,18 +268,7 @@ def _land(
     progress: Progress | None,
 ) -> TopicSummary:
     files = bronze.write(table, deliveries, first_offset, progress)
-    arrivals = Counter(delivery.arrival for delivery in deliveries)
-    return TopicSummary(
-        topic=topic_of(table),
-        phase=phase,
-        first_offset=first_offset,
-        records=len(deliveries),
-        events=len(deliveries) - arrivals["repeated"],
-        operations=dict(sorted(Counter(delivery.event.op for delivery in deliveries).items())),
-        late=arrivals["late"],
-        repeated=arrivals["repeated"],
-        files=len(files),
-    )
+    return TopicSummary.of(topic_of(table), phase, first_offset, deliveries, len(files))
 
 
 def earlier_phases(out: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:

@@ -11,11 +11,10 @@ from typing import Final
 
 import numpy as np
 
-from examples.generating.draw import Ints, draw, stream, zipf
+from examples.generating.draw import Ints, draw, require_scale, require_seed, stream, zipf
 from examples.generating.model import Database, Row
 from examples.moma.names import CLASSES, FAMILY, GIVEN, GIVERS, KINDS, NATIONALITIES, NATIONALITY_WEIGHTS, SUBJECTS
 from examples.moma.tables import ARTISTS, ARTWORKS
-from ingest.errors import LakeError
 
 MIN_SCALE: Final = 0.001
 MAX_SCALE: Final = 100.0
@@ -44,13 +43,7 @@ def row_counts(scale: float) -> dict[str, int]:
     LakeError
         The scale is outside 0.001 to 100.
     """
-    if not MIN_SCALE <= scale <= MAX_SCALE:
-        raise LakeError(
-            f"scale {scale}",
-            where="dataset moma",
-            expected=f"a number from {MIN_SCALE} to {MAX_SCALE:g}; 1 is {sum(_ROWS_AT_SCALE_1.values()):,} rows",
-            action="choose a scale in that range",
-        )
+    require_scale(scale, "moma", MIN_SCALE, MAX_SCALE, f"{sum(_ROWS_AT_SCALE_1.values()):,} rows")
     return {name: max(_FEWEST_ROWS[name], int(rows * scale + 0.5)) for name, rows in _ROWS_AT_SCALE_1.items()}
 
 
@@ -65,8 +58,7 @@ def snapshot(scale: float, seed: int) -> Database:
     LakeError
         The scale or the seed is out of range.
     """
-    if seed < 0:
-        raise LakeError(f"seed {seed}", where="dataset moma", expected="0 or more", action="choose another seed")
+    require_seed(seed, "moma")
     counts = row_counts(scale)
     made = artists(1, counts["public.artists"], seed)
     by = picasso(len(made))

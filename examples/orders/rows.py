@@ -14,10 +14,9 @@ from typing import Final
 
 import numpy as np
 
-from examples.generating.draw import shuffled, stream
+from examples.generating.draw import require_scale, require_seed, shuffled, stream
 from examples.generating.model import Database, Row
 from examples.orders.tables import CUSTOMERS, ORDER_ITEMS, ORDERS
-from ingest.errors import LakeError
 
 MIN_SCALE: Final = 0.5
 MAX_SCALE: Final = 100.0
@@ -72,13 +71,7 @@ def order_count(scale: float) -> int:
     LakeError
         The scale is outside 0.5 to 100: with fewer orders the kinds of customers cannot be told apart.
     """
-    if not MIN_SCALE <= scale <= MAX_SCALE:
-        raise LakeError(
-            f"scale {scale}",
-            where="dataset orders",
-            expected=f"a number from {MIN_SCALE} to {MAX_SCALE:g}; 1 is {_ORDERS_AT_SCALE_1} orders",
-            action="choose a scale in that range",
-        )
+    require_scale(scale, "orders", MIN_SCALE, MAX_SCALE, f"{_ORDERS_AT_SCALE_1} orders")
     return int(_ORDERS_AT_SCALE_1 * scale + 0.5)
 
 
@@ -109,8 +102,7 @@ def snapshot(scale: float, seed: int) -> Database:
     LakeError
         The scale or the seed is out of range.
     """
-    if seed < 0:
-        raise LakeError(f"seed {seed}", where="dataset orders", expected="0 or more", action="choose another seed")
+    require_seed(seed, "orders")
     count, by_customer = order_count(scale), kinds(seed)
     rng = stream(seed, 1)
     buyers = [customer for customer, kind in by_customer.items() for _ in range(orders_of(kind, scale))]

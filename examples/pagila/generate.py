@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
@@ -123,20 +122,7 @@ def _written(
     for table in TABLES:
         delivered, first = arrivals[table.name], first_offsets[table.name]
         files = write(to, form, table, [delivery.event for delivery in delivered], first)
-        kinds = Counter(delivery.arrival for delivery in delivered)
         if progress is not None:
             progress(table.topic, len(delivered), len(delivered))
-        done.append(
-            TopicSummary(
-                topic=table.topic,
-                phase=phase,
-                first_offset=first,
-                records=len(delivered),
-                events=len(delivered) - kinds["repeated"],
-                operations=dict(sorted(Counter(delivery.event.op for delivery in delivered).items())),
-                late=kinds["late"],
-                repeated=kinds["repeated"],
-                files=len(files),
-            )
-        )
+        done.append(TopicSummary.of(table.topic, phase, first, delivered, len(files)))
     return done

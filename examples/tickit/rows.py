@@ -14,11 +14,21 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from examples.generating.draw import Ints, arrow_table, draw, epoch_s, shuffled, stream, words, zipf
+from examples.generating.draw import (
+    Ints,
+    arrow_table,
+    draw,
+    epoch_s,
+    require_scale,
+    require_seed,
+    shuffled,
+    stream,
+    words,
+    zipf,
+)
 from examples.generating.model import Database
 from examples.tickit.names import CATEGORIES, CITIES, FIRST_NAMES, LAST_NAMES, VENUE_KINDS, VENUE_PREFIXES, WORKS
 from examples.tickit.tables import CATEGORY, DATE, EVENT, LIKES, LISTING, SALE, TABLES, USER, VENUE
-from ingest.errors import LakeError
 
 MIN_SCALE: Final = 0.001
 MAX_SCALE: Final = 100.0  # venueid is a smallint: 202 venues a scale of 1
@@ -59,13 +69,7 @@ def row_counts(scale: float) -> dict[str, int]:
     LakeError
         The scale is outside 0.001 to 100.
     """
-    if not MIN_SCALE <= scale <= MAX_SCALE:
-        raise LakeError(
-            f"scale {scale}",
-            where="dataset tickit",
-            expected=f"a number from {MIN_SCALE} to {MAX_SCALE:g}; 1 is 424,319 rows",
-            action="choose a scale in that range",
-        )
+    require_scale(scale, "tickit", MIN_SCALE, MAX_SCALE, "424,319 rows")
     scaled = {name: max(_FEWEST_ROWS[name], int(rows * scale + 0.5)) for name, rows in _ROWS_AT_SCALE_1.items()}
     return {table.full_name: scaled.get(table.full_name, len(CATEGORIES)) for table in TABLES} | {"ecomm.date": DAYS}
 
@@ -83,8 +87,7 @@ def snapshot(scale: float, seed: int) -> Database:
     LakeError
         The scale or the seed is out of range.
     """
-    if seed < 0:
-        raise LakeError(f"seed {seed}", where="dataset tickit", expected="0 or more", action="choose another seed")
+    require_seed(seed, "tickit")
     rows = row_counts(scale)
     event, event_prices = _events(rows["ems.event"], rows["ems.venue"], stream(seed, 1))
     listing, sale = _listings_and_sales(
