@@ -44,7 +44,12 @@ def _never_landed(task: GraphRunnableTask) -> list[str]:
     }
     adapter = get_adapter(task.config)
     with adapter.connection_named("master"):
-        found = {name for name, (database, schema) in places.items() if adapter.check_schema_exists(database, schema)}
+        schemas = {
+            (database, schema.lower())
+            for database in {database for database, _ in places.values()}
+            for schema in adapter.list_schemas(database)
+        }
+    found = {name for name, (database, schema) in places.items() if (database, schema.lower()) in schemas}
     return sorted(places.keys() - found) if found else []
 
 

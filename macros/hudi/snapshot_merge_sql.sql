@@ -12,7 +12,8 @@
         {%- do return(dbt.spark__snapshot_merge_sql(target, source, insert_cols)) -%}
     {%- endif -%}
     {%- set names = config.get('snapshot_table_column_names') or get_snapshot_table_column_names() -%}
-    {%- set columns = adapter.get_columns_in_relation(target) | map(attribute='name') | list -%}
+    {%- set target_columns = adapter.get_columns_in_relation(target) -%}
+    {%- set columns = target_columns | map(attribute='name') | list -%}
     {%- set version, valid_to = adapter.quote(names.dbt_scd_id), adapter.quote(names.dbt_valid_to) -%}
     {%- set is_current = 'present.' ~ valid_to ~ ' is null' -%}
     {%- if config.get('dbt_valid_to_current') -%}
@@ -33,7 +34,7 @@
             where {{ is_current }} and staged.dbt_change_type in ('update', 'delete')
             union all
             select
-                {%- for column in adapter.get_columns_in_relation(target) %}
+                {%- for column in target_columns %}
                 {%- set name = adapter.quote(column.name) %}
                 {{ 'staged._lake_version' if column.name | lower == names.dbt_scd_id | lower else 'staged.' ~ name
                     if column.name | lower in staged_columns else 'cast(null as ' ~ column.dtype ~ ')' }} as {{ name }}{{ ',' if not loop.last }}
