@@ -24,6 +24,7 @@ from ingest.landing.table import Landed
 from ingest.silver import quarantine
 from ingest.silver.state import Counts, State
 from ingest.silver.table import SilverTable
+from ingest.spark.jvm import end_java
 from ingest.spark.session import open_session
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -62,9 +63,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         os.chdir(before)
     gateway = SparkContext._gateway
     assert gateway is not None
-    gateway.shutdown()
-    gateway.proc.stdin.close()  # the Java process of this session ends with its standard input
-    gateway.proc.wait(timeout=60)
+    end_java(gateway)
+    assert gateway.proc.poll() is not None
     SparkContext._gateway = SparkContext._jvm = None
 
 

@@ -82,10 +82,10 @@ def start_java(settings: Mapping[str, str]) -> None:
     }
     with _output_told_as_error():
         SparkContext._ensure_initialized(conf=SparkConf().setAll(list(shown.items())))
-    atexit.register(_end_java, SparkContext._gateway)
+    atexit.register(end_java, SparkContext._gateway)
 
 
-def _end_java(gateway: Any) -> None:
+def end_java(gateway: Any) -> None:
     """Ends Spark's Java process with this one, which waits for it: the next command finds the embedded catalog free.
 
     It ends by itself when its standard input does (Spark's PythonGatewayServer), some time after its parent. py4j is
