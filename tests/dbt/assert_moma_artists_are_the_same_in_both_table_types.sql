@@ -19,7 +19,7 @@ with held as (
                 )
             ) as row_text
         from {{ source('moma', 'artists_' ~ table_type) }}
-                {{ 'union all' if not loop.last }}
+        {{ 'union all' if not loop.last }}
     {%- endfor %}
 )
 

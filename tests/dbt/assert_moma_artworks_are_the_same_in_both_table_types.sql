@@ -34,7 +34,7 @@ with held as (
                 )
             ) as row_text
         from {{ source('moma', 'artworks_' ~ table_type) }}
-                {{ 'union all' if not loop.last }}
+        {{ 'union all' if not loop.last }}
     {%- endfor %}
 )
 
