@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from ingest.operations.status import status_of
 from ingest.silver.state import Counts
 from ingest.silver.table import SilverTable
 from ingest.sources import kinesis_reader
+from ingest.sources.kinesis_client import StreamClient
 
 pytestmark = [pytest.mark.real, pytest.mark.spark]
 
@@ -212,6 +214,7 @@ def test_records_that_may_have_expired_are_for_somebody_to_decide(
     monkeypatch.setattr(kinesis_reader, "_MARGIN_MS", 2 * 24 * 3_600_000)
     assert project.land_well(spark)[name].counts.read == 0, "the last records are still there"
     put(stream, *(pg("u", 100 + number, id=number, v="b") for number in (*FIRST, *SECOND)))
+    put_by_ms = time.time() * 1000
     stream.expire(left=1)
     error = project.land(spark)[name].error
     assert error is not None
@@ -219,6 +222,8 @@ def test_records_that_may_have_expired_are_for_somebody_to_decide(
     assert "lake position --to earliest" in error.message
     (declared_,) = project.source().tables
     monkeypatch.undo()
+    # The stream's clock tells seconds: what arrived in the second of its listing is still to come.
+    wait_until(lambda: StreamClient(kinesis).stream(stream.name).at_ms > put_by_ms, "a later second of the stream")
     pending = set_position(spark, declared_, to_latest=to_latest)
     assert pending.waiting == (0 if to_latest else 2)
     assert project.land_well(spark)[name].counts.read == (0 if to_latest else 2)
