@@ -14,7 +14,7 @@
         {%- do return('') -%}
     {%- endif -%}
 
-    {%- if changes.whole is none and _reaches_many(target, changes.applied) -%}
+    {%- if not var('compare_whole', false) and _reaches_many(target, changes.applied) -%}
         {%- do log(target ~ ': ' ~ changes.applied ~ ' events upstream: it is rebuilt, which takes less than to look for what they reach', info=true) -%}
         {%- do hudi_rebuild(target, target, wanted, upstreams) -%}
         {%- do return('') -%}

@@ -1,6 +1,7 @@
 {#-
     Which rows a table has, without reading them: of a Hudi table its last commit and those that are on their way, of a table of
     files these. A table of another kind has another version in each run, and a view has none: it is the tables behind it.
+    A seed is small, and each `dbt build` writes it again: its rows are its version.
     `before` is a version that was told earlier: of a table that has not changed it still holds.
 
     Instants are of the commits' request, as `_hoodie_commit_time` of a row names it. One that was requested earlier and
@@ -13,6 +14,8 @@
         {%- do described.update(_described(relation)) -%}
         {%- if described.get('Type') == 'VIEW' -%}
             {%- do return(none) -%}
+        {%- elif _is_seed(name) -%}
+            {%- do return({'rows': _rows_of(relation)}) -%}
         {%- elif described.get('Provider') in ['parquet', 'orc', 'csv', 'json', 'text', 'avro'] -%}
             {%- do return({'files': _files_of(relation)}) -%}
         {%- elif described.get('Provider') != 'hudi' -%}
@@ -65,6 +68,23 @@
         {%- do described.update({row[0]: row[1]}) -%}
     {%- endfor -%}
     {%- do return(described) -%}
+{%- endmacro %}
+
+{% macro _is_seed(name) -%}
+    {%- for node in graph.nodes.values() if node.resource_type == 'seed' and hudi_name(node.relation_name) | lower == name | lower -%}
+        {%- do return(true) -%}
+    {%- endfor -%}
+    {%- do return(false) -%}
+{%- endmacro %}
+
+{#- Whatever their order; of other types they are others. -#}
+{% macro _rows_of(relation) -%}
+    {%- set row = "to_json(struct(*), map('timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')) || typeof(struct(*))" -%}
+    {%- set rows -%}
+        select md5(concat_ws(',', sort_array(collect_list(md5({{ row }})))))
+        from {{ relation }}
+    {%- endset -%}
+    {%- do return(run_query(rows).columns[0].values()[0]) -%}
 {%- endmacro %}
 
 {% macro _files_of(relation) -%}

@@ -1,43 +1,54 @@
 {#-
     What has changed upstream since a model's last commit: `whole`, why its whole table has to be compared, or none; `changed`, the
-    entries of `affected_by` whose source has new commits; and `applied`, how many events these have.
+    entries of `affected_by` whose source has new commits; and `applied`, how many events have come, also where all is compared.
 
     A source may have changed while it was read: what the model has of a row may be what it was for that moment only. So a row
     counts also as it was behind each commit from the version that was told to the model's own commit.
 -#}
 {% macro upstream_changes(before, now) -%}
+    {%- set applied = _applied(before, now) -%}
     {%- set whole = _why_whole(before, now) -%}
     {%- if whole is not none -%}
-        {%- do return({'whole': whole, 'changed': [], 'applied': 0}) -%}
+        {%- do return({'whole': whole, 'changed': [], 'applied': applied}) -%}
     {%- endif -%}
-    {%- set entries = affected_by() -%}
-    {%- set changed, applied = [], [] -%}
+    {%- set entries, changed = affected_by(), [] -%}
     {%- for relation, version in now.tables.items() if version != before.tables[relation] -%}
         {%- set since, meanwhile = before.tables[relation], [] -%}
         {%- set own = entries | selectattr('relation', 'equalto', relation) | list -%}
         {%- if not own -%}
-            {%- do return({'whole': relation ~ ' has changed, and affected_by does not name it', 'changed': [], 'applied': 0}) -%}
+            {%- do return({'whole': relation ~ ' has changed, and affected_by does not name it', 'changed': [], 'applied': applied}) -%}
         {%- elif version.made != since.made or not since.instant -%}
-            {%- do return({'whole': 'rows of ' ~ relation ~ ' were removed for good, or it was made anew', 'changed': [], 'applied': 0}) -%}
+            {%- do return({'whole': 'rows of ' ~ relation ~ ' were removed for good, or it was made anew', 'changed': [], 'applied': applied}) -%}
         {%- elif own | selectattr('reads_before') | list -%}
             {%- if not _is_retained(relation, since) -%}
-                {%- do return({'whole': relation ~ ' as it was at ' ~ since.completed ~ ' is cleaned away', 'changed': [], 'applied': 0}) -%}
+                {%- do return({'whole': relation ~ ' as it was at ' ~ since.completed ~ ' is cleaned away', 'changed': [], 'applied': applied}) -%}
             {%- endif -%}
             {%- do meanwhile.extend(completions(relation) | select('gt', since.completed) | select('le', before.completed)) -%}
             {%- if meanwhile | length > 5 -%}
                 {%- do return({
                     'whole': relation ~ ' had ' ~ meanwhile | length ~ ' commits while the last run read it',
                     'changed': [],
-                    'applied': 0,
+                    'applied': applied,
                 }) -%}
             {%- endif -%}
         {%- endif -%}
-        {%- do applied.append(version.applied - since.applied) -%}
         {%- for entry in own -%}
             {%- do changed.append(dict(entry, since=since, seen=[since.completed] + meanwhile)) -%}
         {%- endfor -%}
     {%- endfor -%}
-    {%- do return({'whole': none, 'changed': changed, 'applied': applied | sum}) -%}
+    {%- do return({'whole': none, 'changed': changed, 'applied': applied}) -%}
+{%- endmacro %}
+
+{#- How many events have come to the sources of a model since its last commit, as far as both commits say it. -#}
+{% macro _applied(before, now) -%}
+    {%- set applied = [] -%}
+    {%- for relation, version in now.tables.items() -%}
+        {%- set since = ((before or {}).get('tables') or {}).get(relation) or {} -%}
+        {%- if version.instant and since.instant and version.made == since.made -%}
+            {%- do applied.append(version.applied - since.applied) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- do return(applied | sum) -%}
 {%- endmacro %}
 
 {% macro _is_retained(relation, version) -%}

@@ -193,6 +193,42 @@ def test_many_events_rebuild_a_model_in_one_commit(make_shop: MakeShop) -> None:
     assert shop.models.told("fct_orders") == ["1 rows differ"]
 
 
+def test_a_seed_that_is_written_again_has_not_changed(make_shop: MakeShop) -> None:
+    """`dbt build` writes every seed anew: what reads one follows the events all the same."""
+    shop = make_shop()
+    models = shop.models
+    seed = models.project.root / "seeds" / "bands.csv"
+    seed.parent.mkdir()
+    seed.write_text("least,band\n1,low\n6,high\n")
+    sql = """
+    select orders.id, min(bands.band) as band from {{ ref('stg_orders') }} as orders
+    left join {{ ref('bands') }} as bands on orders.amount >= bands.least group by orders.id
+    """
+    reach = [{"source": "shop.orders", "by": {"id": "id"}}]
+    models.write("banded", sql, materialized="incremental", meta={"affected_by": reach})
+    models.write("select_of_banded", sql, materialized="view")
+    models.dbt("build", "--select", "bands", "banded", "select_of_banded")
+    seed.write_text("least,band\n6,high\n1,low\n")
+    models.dbt("build", "--select", "bands", "banded")
+    assert models.told("banded") == ["nothing upstream has changed"]
+    shop.change(("orders", "u", {"id": 1, "customer": 2, "amount": 50, "at": 1}))
+    models.dbt("build", "--select", "bands", "banded")
+    assert models.told("banded") == ["1 rows differ"]
+    seed.write_text("least,band\n1,low\n8,high\n")
+    models.dbt("build", "--select", "bands", "banded")
+    (told, differ) = models.told("banded")
+    assert told.endswith("bands has changed, and affected_by does not name it")
+    assert differ == "2 rows differ"
+    shop.require_law("banded")
+    # Where all would be compared, and many events have come, it is rebuilt.
+    shop.change(*(("orders", "c", {"id": n, "customer": 1, "amount": n, "at": n}) for n in range(100, 601)))
+    seed.write_text("least,band\n1,low\n9,high\n")
+    models.dbt("build", "--select", "bands", "banded")
+    (told,) = models.told("banded")
+    assert told.startswith("501 events upstream: it is rebuilt")
+    shop.require_law("banded")
+
+
 @pytest.mark.slow
 def test_a_mart_that_compacts_itself_is_followed(make_shop: MakeShop) -> None:
     shop = make_shop({"type": "mor", "hoodie.compact.inline.max.delta.commits": "2"})
