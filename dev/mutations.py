@@ -29,6 +29,8 @@ TRANSACTIONS = "tests/ingest/test_transactions.py"
 SECURITY = "tests/ingest/test_security.py"
 EXAMPLES = "tests/ingest/test_examples.py"
 LOST = "tests/ingest/test_nothing_lost.py"
+VALUES = "tests/ingest/test_values_kept.py"
+KEYS = "tests/ingest/test_record_keys.py"
 REGISTRY = "tests/ingest/test_registry.py"
 FLAT = "tests/ingest/test_flat.py"
 HABITS = "tests/macros/test_habits.py"
@@ -401,28 +403,28 @@ MUTATIONS = (
         "profiles/profiles.yml",
         "spark.sql.parquet.datetimeRebaseModeInWrite: CORRECTED",
         "spark.sql.parquet.datetimeRebaseModeInWrite: EXCEPTION",
-        (f"{LOST}::test_old_dates_and_timestamps_are_landed_everywhere",),
+        (f"{VALUES}::test_old_dates_and_timestamps_are_landed_everywhere",),
     ),
     Mutation(
         "decimals of more than 38 digits are left to Spark",
         "ingest/decode/avro_schema.py",
         "_SPARKS_DIGITS = 38",
         "_SPARKS_DIGITS = 3800",
-        (f"{LOST}::test_avro_decimals_of_more_than_38_digits_are_read",),
+        (f"{VALUES}::test_avro_decimals_of_more_than_38_digits_are_read",),
     ),
     Mutation(
         "the schema of a JSON event is ignored",
         "ingest/schema/connect.py",
         "        written = json.loads(text)\n",
         "        return None\n",
-        (f"{LOST}::test_the_schema_of_a_json_event_is_believed",),
+        (f"{VALUES}::test_the_schema_of_a_json_event_is_believed",),
     ),
     Mutation(
         "the record's key is ignored",
         "ingest/decode/decoded.py",
         "        if name in key_fields:\n",
         "        if False:\n",
-        (f"{LOST}::test_a_delete_is_of_its_records_key",),
+        (f"{KEYS}::test_a_delete_is_of_its_records_key",),
     ),
     Mutation(
         "bytes that are no UTF-8 are taken for a text",
@@ -436,49 +438,49 @@ MUTATIONS = (
         "ingest/landing/batch.py",
         "    if tombstones and not (",
         "    if False and not (",
-        (f"{LOST}::test_bare_tombstones_are_what_the_declaration_says",),
+        (f"{KEYS}::test_bare_tombstones_are_what_the_declaration_says",),
     ),
     Mutation(
         "a row that comes again after a bare tombstone is a duplicate",
         "ingest/changes/late.py",
         'counts_again |= F.col("_lake_held_unplaced") & F.col("_lake_held_deleted") & after & ~F.col("_lake_unplaced")',
         "pass",
-        (f"{LOST}::test_bare_tombstones_are_what_the_declaration_says",),
+        (f"{KEYS}::test_bare_tombstones_are_what_the_declaration_says",),
     ),
     Mutation(
         "a tombstone without a key is ignored",
         "ingest/decode/decoded.py",
         '(F.col("_lake_key").isNotNull() | is_record())',
         'F.col("_lake_key").isNotNull()',
-        (f"{LOST}::test_a_tombstone_whose_record_lost_its_key_is_quarantined",),
+        (f"{KEYS}::test_a_tombstone_whose_record_lost_its_key_is_quarantined",),
     ),
     Mutation(
         "a tombstone lacks the values that an update lacks",
         "ingest/decode/json_events.py",
         " & ~row.has(name) & ~tombstone",
         " & ~row.has(name)",
-        (f"{LOST}::test_a_bare_tombstone_lacks_no_values_where_an_update_does",),
+        (f"{KEYS}::test_a_bare_tombstone_lacks_no_values_where_an_update_does",),
     ),
     Mutation(
         "a bare tombstone of an unknown key loses its epoch",
         "ingest/changes/position.py",
         "F.when(~is_read() & ~is_unplaced(table) & commit_lsn",
         "F.when(~is_read() & commit_lsn",
-        (f"{LOST}::test_a_bare_tombstone_that_overtakes_its_row_deletes_it",),
+        (f"{KEYS}::test_a_bare_tombstone_that_overtakes_its_row_deletes_it",),
     ),
     Mutation(
         "a row that came again stays before the tombstones that wait",
         "ingest/changes/late.py",
         'counts_again |= after & ~F.col("_lake_unplaced")',
         "pass",
-        (f"{LOST}::test_a_row_that_came_again_behind_a_tombstone_outlives_its_replay",),
+        (f"{KEYS}::test_a_row_that_came_again_behind_a_tombstone_outlives_its_replay",),
     ),
     Mutation(
         "what waits in the quarantine is younger with each run",
         "ingest/silver/quarantine.py",
         'F.coalesce(since, "quarantined_at")',
         'F.col("quarantined_at")',
-        (f"{LOST}::test_what_waits_in_the_quarantine_is_counted_once_though_a_run_is_killed",),
+        (f"{KEYS}::test_what_waits_in_the_quarantine_is_counted_once_though_a_run_is_killed",),
     ),
     Mutation(
         "a truncate makes one row of a table without a key",
@@ -499,7 +501,7 @@ MUTATIONS = (
         "ingest/changes/latest.py",
         "        is_same &= F.lag(row).over(newest_first).eqNullSafe(row)\n",
         "        pass\n",
-        (f"{LOST}::test_debeziums_own_fields_order_changes_and_ties_are_counted",),
+        (f"{VALUES}::test_debeziums_own_fields_order_changes_and_ties_are_counted",),
     ),
     Mutation(
         "global ids are asked for as content ids",

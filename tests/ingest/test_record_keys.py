@@ -1,0 +1,200 @@
+"""Deletes and tombstones: the key of a record says which row goes, whatever its value holds."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from conftest import MakeProject, pg
+from json_records import ALL, PLAIN, Value, envelope, items, records, without_rewrite
+from pyspark.sql import SparkSession
+from registry_server import serve, use_registry
+
+from ingest.errors import WriteError
+from ingest.operations.replay import replay
+from ingest.silver.state import Counts
+from ingest.silver.table import SilverTable
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_delete_is_of_its_records_key(make_project: MakeProject, spark: SparkSession) -> None:
+    """Whatever `before` holds; and a late older update of the row does not bring it back."""
+    key_schema = {"type": "struct", "fields": [{"type": "int32", "optional": False, "field": "id"}], "optional": False}
+    keys: dict[int, Value] = {
+        1: {"id": 1},
+        2: {"schema": key_schema, "payload": {"id": 2}},
+        3: "3",
+        4: b"\0\0\0\0\5" + b"\x08",  # Avro: 4
+        5: {"other": 5, "id": 5},
+    }
+    registered = {
+        "5": {"schema": json.dumps({"type": "record", "name": "Key", "fields": [{"name": "id", "type": "int"}]})}
+    }
+    project = make_project(items(**ALL))
+    with serve(registered) as registry:
+        use_registry(project, registry.url)
+        records(project, *(({"id": key}, envelope("c", 10 + key, after={"id": key, "note": "n"})) for key in keys))
+        project.land_well(spark)
+        # Of the last one the value holds another key: a filler.
+        befores = [None, None, None, None, {"id": 0, "note": ""}]
+        deletes = [(key, envelope("d", 30, before=before)) for key, before in zip(keys.values(), befores, strict=True)]
+        unknown: list[tuple[Value, Value]] = [(None, envelope("d", 31)), ("Struct{id=1}", envelope("d", 32))]
+        delivered = records(project, *deletes, *unknown, offset=10)
+        counts = project.land_well(spark)["item"].counts
+        assert counts == Counts(read=delivered, applied=5, quarantined=2)
+        assert project.rows(spark, "item") == []
+        assert {row["reason_code"] for row in project.quarantined(spark)} == {"missing_key"}
+        records(
+            project, *(({"id": key}, envelope("u", 20, after={"id": key, "note": "late"})) for key in keys), offset=30
+        )
+        assert project.land_well(spark)["item"].counts == Counts(read=5, superseded=5)
+    assert project.rows(spark, "item") == []
+
+
+def test_a_quarantined_delete_is_replayed_with_its_key(make_project: MakeProject, spark: SparkSession) -> None:
+    columns = {"a": "string", "b": "int", "note": "string"}
+    project = make_project(items(columns, ["a", "b"], **ALL))
+    key = {"a": "x", "b": 1}
+    records(project, (key, envelope("c", 1, after={**key, "note": "n"})), (key, envelope("d", None)))
+    assert project.land_well(spark)["item"].counts == Counts(read=2, applied=1, quarantined=1)
+    (row,) = project.quarantined(spark)
+    assert (row["reason_code"], json.loads(bytes(row["record_key"]))) == ("missing_position", key)
+    assert "add.fields" not in row["reason"]
+    project.declare(items(columns, ["a", "b"], order_by=["__source_ts_ms"], **ALL))
+    replay(spark, project.source().tables[0])
+    assert project.quarantined(spark) == []
+    assert project.rows(spark, "item") == []
+
+
+@pytest.mark.parametrize("policy", ["delete", "ignore", None])
+def test_bare_tombstones_are_what_the_declaration_says(
+    policy: str | None, make_project: MakeProject, spark: SparkSession
+) -> None:
+    """Debezium's unwrap transform leaves tombstones alone of deletes, unless it is told to rewrite them."""
+    declared: dict[str, Any] = {} if policy is None else {"tombstones": policy}
+    project = make_project(items(**ALL, **declared))
+    first = [(key, without_rewrite(event)) for key, event in PLAIN]
+    records(project, *first, ({"id": 1}, None))
+    counts = project.land_well(spark)["item"].counts
+    expected = {
+        "delete": Counts(read=4, applied=3, superseded=1),
+        "ignore": Counts(read=4, applied=3, ignored=1),
+        None: Counts(read=4, applied=3, quarantined=1),
+    }
+    assert counts == expected[policy]
+    # Alone in a batch; then of a row that comes again, and both once more, as after a crash of Connect.
+    records(project, ({"id": 2}, None), offset=10)
+    project.land_well(spark)
+    again = without_rewrite(pg("c", 50, id=2, note="again", price=None))
+    records(project, ({"id": 2}, again), ({"id": 3}, None), ({"id": 3}, None), offset=20)
+    project.land_well(spark)
+    if policy == "delete":
+        records(project, ({"id": 2}, None), offset=30)
+        project.land_well(spark)
+        records(project, ({"id": 2}, again), offset=31)
+        project.land_well(spark)
+    left = [row["id"] for row in project.rows(spark, "item")]
+    assert left == ([2] if policy == "delete" else [1, 2, 3])
+    codes = [row["reason_code"] for row in project.quarantined(spark)]
+    assert codes == (["tombstone"] * 4 if policy is None else [])
+    assert project.state(spark, "item").totals.read == (10 if policy == "delete" else 8)
+    if policy is None:
+        project.declare(items(**ALL, tombstones="delete"))
+        replay(spark, project.source().tables[0])
+        assert project.quarantined(spark) == []
+        assert [row["id"] for row in project.rows(spark, "item")] == [2]
+
+
+@pytest.mark.parametrize("policy", ["delete", None])
+def test_a_tombstone_whose_record_lost_its_key_is_quarantined(
+    policy: str | None, make_project: MakeProject, spark: SparkSession
+) -> None:
+    """A row is gone in the source, and nothing says which: counted as ignored, it would stay in silver unseen."""
+    declared: dict[str, Any] = {} if policy is None else {"tombstones": policy}
+    project = make_project(items(**ALL, **declared))
+    records(project, *((None, without_rewrite(event)) for _, event in PLAIN), (None, None))
+    assert project.land_well(spark)["item"].counts == Counts(read=4, applied=3, quarantined=1)
+    codes = [row["reason_code"] for row in project.quarantined(spark)]
+    assert codes == ["missing_key" if policy else "tombstone"]
+
+
+def test_a_bare_tombstone_lacks_no_values_where_an_update_does(make_project: MakeProject, spark: SparkSession) -> None:
+    """An update without a column says nothing of it; a tombstone says that all are gone."""
+    project = make_project(items(tombstones="delete"))
+    records(project, *((key, without_rewrite(event)) for key, event in PLAIN))
+    project.land_well(spark)
+    partial = without_rewrite(pg("u", 20, id=2, price="1.50"))
+    # Of a row that silver has, and of one that nothing is known of.
+    records(project, ({"id": 1}, None), ({"id": 2}, partial), ({"id": 9}, None), offset=10)
+    assert project.land_well(spark)["item"].counts == Counts(read=3, applied=3)
+    assert [row["note"] for row in project.rows(spark, "item", "id", "note")] == ["n", "n"]
+    gone = [(row["id"], row["note"]) for row in project.rows(spark, "item", "id", "note", live=False)]
+    assert {(1, None), (9, None)} <= set(gone)
+
+
+def test_a_bare_tombstone_that_overtakes_its_row_deletes_it(make_project: MakeProject, spark: SparkSession) -> None:
+    """It has no place in the log, and comes before anything is known of its key: where it was delivered says it."""
+    project = make_project(items(tombstones="delete"))
+    # Beside a tombstone behind the row that it deletes, so that places are looked at.
+    others = [({"id": key}, without_rewrite(pg("c", 90 + key, id=key))) for key in (3, 4)]
+    records(project, *others, ({"id": 4}, None), ({"id": 1}, None), offset=10)
+    project.land_well(spark)
+    records(project, ({"id": 1}, without_rewrite(pg("c", 50, id=1))), offset=0)
+    assert project.land_well(spark)["item"].counts == Counts(read=1, superseded=1)
+    assert [row["id"] for row in project.rows(spark, "item")] == [3]
+
+
+def test_a_row_that_came_again_behind_a_tombstone_outlives_its_replay(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """A connector that goes on from further back sends a delete and what came after it once more."""
+    project = make_project(items(**ALL))
+    again = ({"id": 1}, without_rewrite(pg("c", 50, id=1, note="again")))
+    first = [(key, without_rewrite(event)) for key, event in PLAIN]
+    records(project, *first, ({"id": 1}, None), again)
+    project.land_well(spark)
+    records(project, ({"id": 1}, None), again, ({"id": 3}, None), offset=10)
+    assert project.land_well(spark)["item"].counts == Counts(read=3, applied=1, quarantined=2)
+    project.declare(items(**ALL, tombstones="delete"))
+    replay(spark, project.source().tables[0])
+    assert [(row["id"], row["note"]) for row in project.rows(spark, "item", "id", "note")] == [(1, "again"), (2, "n")]
+
+
+def test_what_waits_in_the_quarantine_is_counted_once_though_a_run_is_killed(
+    make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Delivered again in the batch of a kill, an event is a duplicate: its first batch has counted it."""
+    project = make_project(items(**ALL))
+    records(project, *PLAIN[:2], ({"id": 9}, b"{broken"))
+    project.land_well(spark)
+    (waiting,) = project.quarantined(spark)
+
+    def killed(*_: Any, **__: Any) -> None:
+        raise WriteError("the process was killed", where="a test")
+
+    records(project, *PLAIN[:2], ({"id": 9}, b"{broken"), PLAIN[2])
+    with monkeypatch.context() as patch:
+        patch.setattr(SilverTable, "write", killed)
+        assert project.land(spark)["item"].error
+    assert project.land_well(spark)["item"].counts == Counts(read=4, applied=1, duplicate=3)
+    (found,) = project.quarantined(spark)
+    assert found["quarantine_id"] == waiting["quarantine_id"]
+
+
+def test_tombstones_behind_rewritten_deletes_say_nothing_more(make_project: MakeProject, spark: SparkSession) -> None:
+    with_policy: dict[str, Any] = {"tombstones": "delete"}
+    for declared in ({}, with_policy):
+        project = make_project(items(**declared))
+        records(project, *PLAIN, ({"id": 1}, pg("d", 20, id=1)), ({"id": 1}, None))
+        project.land_well(spark)
+        records(project, ({"id": 2}, pg("d", 30, id=2)), offset=10)
+        project.land_well(spark)
+        records(project, ({"id": 2}, None), offset=11)
+        counts = project.land_well(spark)["item"].counts
+        assert counts == (Counts(read=1, duplicate=1) if declared else Counts(read=1, ignored=1))
+        assert [row["id"] for row in project.rows(spark, "item")] == [3]
+        found = project.rows(spark, "item", "id", "__op", "__lsn", live=False)
+        assert [(row["id"], row["__op"], row["__lsn"]) for row in found] == [(1, "d", 20), (2, "d", 30), (3, "c", 13)]
+        assert project.quarantined(spark) == []

@@ -1,0 +1,232 @@
+"""Each way by which values were once lost, or their order, as a test of its own; test_forms.py combines them."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import MakeProject, pg, unwrapped
+from json_records import ALL, TOPIC, avro, connect, envelope, items, money, records, with_schema
+from pyspark.sql import SparkSession
+from registry_server import serve, use_registry
+
+from ingest.silver.state import Counts
+
+pytestmark = pytest.mark.spark
+
+
+DAYS = [date(1, 1, 1), date(1582, 10, 4), date(1582, 10, 5), date(1582, 10, 14), date(1582, 10, 15), date(9999, 12, 31)]
+INSTANTS = [
+    datetime(1, 1, 1),
+    datetime(1582, 10, 4, 23, 59, 59, 999_999),
+    datetime(1582, 10, 10, 12),
+    datetime(1899, 12, 31, 23, 59, 59),
+    datetime(2016, 12, 31, 23, 59, 59, 999_999),
+    datetime(9999, 12, 31, 23, 59, 59, 999_999),
+]
+
+
+def micros(at: datetime) -> int:
+    return (at.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+@pytest.mark.parametrize(
+    ("table_type", "version"),
+    [
+        ("cow", 9),
+        pytest.param("mor", 9, marks=pytest.mark.slow),
+        pytest.param("cow", 6, marks=pytest.mark.slow),
+        pytest.param("mor", 6, marks=pytest.mark.slow),
+    ],
+)
+def test_old_dates_and_timestamps_are_landed_everywhere(
+    table_type: str, version: int, make_project: MakeProject, spark: SparkSession
+) -> None:
+    """The first batch is a bulk insert, later ones are merged or logged, the eleventh of a MoR table is compacted."""
+    columns = {"id": "int", "day": "date", "at": "timestamp"}
+    project = make_project(items(columns, table_type=table_type, table_version=version, history=True))
+    wanted: dict[int, tuple[date, datetime]] = {}
+    batches = 12 if table_type == "mor" else 3
+    for batch in range(batches):
+        events = []
+        for number in range(len(DAYS)):
+            key = number if batch % 2 else batch * 10 + number
+            day, at = DAYS[(number + batch) % len(DAYS)], INSTANTS[(number + batch) % len(DAYS)]
+            wanted[key] = (day, at)
+            row: dict[str, Any] = {"id": key, "day": (day - date(1970, 1, 1)).days, "at": micros(at)}
+            events.append(pg("c", 100 * batch + number, **row))
+        project.deliver(TOPIC, batch * 10, events)
+        assert project.land_well(spark)["item"].counts == Counts(read=len(DAYS), applied=len(DAYS))
+    # As numbers: Python has no local time for the first hours of year 1.
+    numbers = ("id", "unix_date(day) as day", "unix_micros(at) as at")
+    rows = spark.table(f"`{project.schema}`.item").selectExpr(*numbers).collect()
+    assert {row["id"]: (row["day"], row["at"]) for row in rows} == {
+        key: ((day - date(1970, 1, 1)).days, micros(at)) for key, (day, at) in wanted.items()
+    }
+    changes = spark.table(f"`{project.schema}`.item__changes").selectExpr(*numbers).collect()
+    assert {row["day"] for row in changes} == {(day - date(1970, 1, 1)).days for day in DAYS}
+    assert {row["at"] for row in changes} == {micros(at) for at in INSTANTS}
+    # Another reader, which knows no calendar but the proleptic Gregorian one: days and microseconds since 1970.
+    files = sorted(Path(project.silver(spark, "item").path.removeprefix("file:")).glob("*.parquet"))
+    stored = pa.concat_tables([pq.read_table(file, columns=["id", "day", "at"]) for file in files])
+    of_files = zip(stored["day"].cast(pa.int32()).to_pylist(), stored["at"].cast(pa.int64()).to_pylist(), strict=True)
+    assert {(day, at) for day, at in of_files} <= {
+        ((day - date(1970, 1, 1)).days, micros(at)) for day, at in zip(DAYS, INSTANTS, strict=True)
+    }
+
+
+def unscaled(value: Decimal) -> bytes:
+    number = int(f"{value:.2f}".replace(".", ""))
+    return number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)
+
+
+def test_avro_decimals_of_more_than_38_digits_are_read(make_project: MakeProject, spark: SparkSession) -> None:
+    """PostgreSQL's money arrives as decimal(64,2), which Spark's reader refuses with the whole schema."""
+    columns = {"id": "int", "price": "decimal(38,2)"}
+    nines = "9" * 36 + ".99"
+    values = [Decimal("12.50"), Decimal("-0.01"), Decimal(nines), Decimal(f"-{nines}")]
+    beyond = Decimal("9" * 37 + ".00")
+    rows = [pg("c", key, id=key, price=unscaled(value)) for key, value in enumerate([*values, beyond])]
+    assert len(rows[2]["price"]) == 16
+    by_registry, as_files, wider = (make_project(items(columns, **ALL)) for _ in range(3))
+    with serve({"3": {"schema": json.dumps(money())}}) as registry:
+        use_registry(by_registry, registry.url)
+        records(by_registry, *((None, avro(money(), row, b"\0\0\0\0\3")) for row in rows))
+        landed = [by_registry.land_well(spark)]
+    for project, filled in ((as_files, False), (wider, True)):
+        plain = json.loads(json.dumps(money()).replace('"logicalType": "decimal", ', ""))
+        sink = io.BytesIO()
+        written = [
+            {**row, "price": row["price"].rjust(20, b"\xff" if row["price"][0] > 127 else b"\0")} if filled else row
+            for row in rows
+        ]
+        fastavro.writer(sink, fastavro.parse_schema(plain), written)
+        project.deliver(TOPIC, 0, sink.getvalue(), "avro")
+        landed.append(project.land_well(spark))
+    for project, results in zip((by_registry, as_files, wider), landed, strict=True):
+        assert results["item"].counts == Counts(read=5, applied=4, quarantined=1)
+        assert [row["price"] for row in project.rows(spark, "item")] == values
+        assert [row["reason_code"] for row in project.quarantined(spark)] == ["bad_value"]
+
+
+def decimal_schema(scale: int, precision: int | None = None) -> dict[str, Any]:
+    parameters = {"scale": str(scale)} | ({"connect.decimal.precision": str(precision)} if precision else {})
+    return connect("bytes", name="org.apache.kafka.connect.data.Decimal", version=1, parameters=parameters)
+
+
+@pytest.mark.parametrize("form", ["unwrapped", "envelope"])
+def test_the_schema_of_a_json_event_is_believed(form: str, make_project: MakeProject, spark: SparkSession) -> None:
+    """1.5000 of scale 4 is 1.50, whatever scale is declared; a date in days is one, a timestamp has its own unit."""
+    columns = {"id": "int", "price": "decimal(8,2)", "at": "timestamp", "big": "string", "data": "binary"}
+    row = {
+        "id": connect("int32"),
+        "price": decimal_schema(4),
+        "at": connect("int64", name="io.debezium.time.Timestamp", version=1),
+        "big": connect("string"),
+        "data": connect("bytes"),
+    }
+    project = make_project(items(columns, **ALL))
+
+    def event(key: int, price: Any) -> dict[str, Any]:
+        values = {"id": key, "price": price, "at": 1_700_000_000_123, "big": "null", "data": "AP8="}
+        return with_schema(pg("c", key, **values) if form == "unwrapped" else envelope("c", key, after=values), row)
+
+    # 15000 of scale 4; 150 as a number (decimal.format=NUMERIC); 12345 of scale 4 does not fit two decimals.
+    prices = ["Opg=", 1.5, "MDk=", None]
+    delivered = records(project, *(({"id": key}, event(key, price)) for key, price in enumerate(prices)))
+    assert project.land_well(spark)["item"].counts == Counts(read=delivered, applied=3, quarantined=1)
+    rows = project.rows(spark, "item")
+    at = datetime(2023, 11, 14, 22, 13, 20, 123_000)
+    assert [(row["price"], row["at"], bytes(row["data"])) for row in rows] == [
+        (Decimal("1.50"), at, b"\0\xff"), (Decimal("1.50"), at, b"\0\xff"), (None, at, b"\0\xff")
+    ]  # fmt: skip
+    assert [(row["offset"], row["reason_code"]) for row in project.quarantined(spark)] == [(2, "bad_value")]
+
+
+def test_the_schema_policy_sees_types_of_json_with_a_schema(make_project: MakeProject, spark: SparkSession) -> None:
+    columns = {"id": "int", "stock": "int", "price": "decimal(8,2)", "flag": "boolean"}
+    wide = {
+        "id": connect("int32"),
+        "stock": connect("int64"),
+        "price": decimal_schema(4, 12),
+        "flag": connect("array", items=connect("int32")),
+        "extra": connect("int32", name="io.debezium.time.Date", version=1),
+    }
+    values: dict[str, Any] = {"id": 1, "stock": 2**40, "price": "Opg=", "flag": None, "extra": 19_000}
+    evolving = make_project(items(columns))
+    keeping = make_project(items(columns, **ALL, schema_policy={"widen": "keep", "add": "keep"}))
+    for project in (evolving, keeping):
+        records(project, ({"id": 0}, with_schema(pg("c", 1, **values), wide)),
+                ({"id": 2}, with_schema(pg("c", 2, **{**values, "id": 2, "flag": [1]}), wide)))  # fmt: skip
+    assert evolving.land_well(spark)["item"].counts == Counts(read=2, applied=1, quarantined=1)
+    (row,) = spark.table(f"`{evolving.schema}`.item").collect()
+    assert (row["stock"], row["price"], row["extra"]) == (2**40, Decimal("1.5000"), date(2022, 1, 8))
+    assert [row["reason_code"] for row in evolving.quarantined(spark)] == ["schema_policy"]
+    assert keeping.land_well(spark)["item"].counts == Counts(read=2, quarantined=2)
+    assert {row["reason_code"] for row in keeping.quarantined(spark)} == {"bad_value", "schema_policy"}
+
+
+def binlog(op: str, pos: int, row: int | None = None, **values: Any) -> dict[str, Any]:
+    position = {"__source_file": "bin.000001", "__source_pos": pos} | ({} if row is None else {"__source_row": row})
+    return unwrapped(op, position, values)
+
+
+@pytest.mark.parametrize("connector", ["mariadb", pytest.param("mysql", marks=pytest.mark.slow)])
+def test_file_and_position_order_the_changes_of_a_key(
+    connector: str, make_project: MakeProject, spark: SparkSession
+) -> None:
+    """The articles' add.fields have no row: of the changes of one event in the binlog the later offset counts."""
+    project = make_project(items(connector=connector))
+    records(
+        project,
+        ({"id": 1}, binlog("c", 100, id=1, note="a")),
+        ({"id": 1}, binlog("u", 200, id=1, note="b")),
+        ({"id": 2}, binlog("c", 300, id=2, note="a")),  # update item set id = id + 1: all at one position
+        ({"id": 2}, binlog("d", 300, id=2, note="a")),
+        ({"id": 3}, binlog("c", 300, id=3, note="a")),
+        ({"id": 3}, binlog("c", 300, id=3, note="a")),  # once more
+    )
+    counts = project.land_well(spark)["item"].counts
+    assert counts == Counts(read=6, applied=3, superseded=2, duplicate=1)
+    assert [(row["id"], row["note"]) for row in project.rows(spark, "item")] == [(1, "b"), (3, "a")]
+    records(
+        project,
+        ({"id": 3}, binlog("d", 300, id=3, note="a")),  # of the same event, in a later batch
+        ({"id": 1}, binlog("u", 150, id=1, note="late")),
+        ({"id": 2}, binlog("d", 300, id=2, note="a")),
+        offset=10,
+    )
+    assert project.land_well(spark)["item"].counts == Counts(read=3, applied=1, superseded=1, duplicate=1)
+    assert [(row["id"], row["note"]) for row in project.rows(spark, "item")] == [(1, "b")]
+
+
+def test_debeziums_own_fields_order_changes_and_ties_are_counted(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """order_by __source_ts_ms: two changes of one millisecond are told apart by their offsets."""
+
+    def event(at: int, **row: Any) -> dict[str, Any]:
+        return {**row, "__op": "c", "__deleted": "false", "__source_ts_ms": at}
+
+    entry = items(order_by=["__source_ts_ms"])
+    del entry["tables"][0]["config"]["meta"]["ingest"]["connector"]
+    project = make_project(entry)
+    ties = [event(5, id=1, note=note) for note in ("a", "a", "b", "b", "c")]
+    project.deliver(TOPIC, 0, [event(9, id=2, note="z"), *ties, event(3, id=2, note="old"), {"id": 4, "__op": "c"}])
+    counts = project.land_well(spark)["item"].counts
+    assert counts == Counts(read=8, applied=2, superseded=3, duplicate=2, quarantined=1)
+    assert [(row["id"], row["note"]) for row in project.rows(spark, "item")] == [(1, "c"), (2, "z")]
+    project.deliver(TOPIC, 20, [event(5, id=1, note="c"), event(5, id=2, note="late")])
+    assert project.land_well(spark)["item"].counts == Counts(read=2, superseded=1, duplicate=1)
+    project.deliver(TOPIC, 30, [event(5, id=1, note="d")])
+    assert project.land_well(spark)["item"].counts == Counts(read=1, applied=1)
+    assert [(row["id"], row["note"]) for row in project.rows(spark, "item")] == [(1, "d"), (2, "z")]
+    assert [row["reason_code"] for row in project.quarantined(spark)] == ["missing_position"]
