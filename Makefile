@@ -44,7 +44,7 @@ test-long: setup  ## Many random histories and crashes: an hour or more; prints 
 	pytest -n 2 -m long
 
 mutations: setup  ## Break ingest in one place at a time, on a copy, and list the test that notices: docs/mutations.md
-	python dev/mutations.py
+	python -m dev.mutations
 
 test-fast: setup  ## The tests that need no Spark
 	pytest -m "not spark"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from conftest import REPOSITORY
 
-from dev.mutations import MUTATIONS, Mutation, written
+from dev.mutations import MUTATIONS, Mutation
+from dev.mutations.__main__ import written
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)

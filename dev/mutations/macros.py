@@ -1,0 +1,65 @@
+"""What is broken of dbt: materializations, increments, the adapter."""
+
+from __future__ import annotations
+
+from dev.mutations.base import HABITS, Mutation
+
+MACROS = (
+    # Increments: each of these had let a table differ from its model's select.
+    Mutation(
+        "a commit is trusted that had not seen the one before it",
+        "macros/adapter/hudi_state.sql",
+        "told.get('stands_on') != instants[1]",
+        "false",
+        (f"{HABITS}::test_a_commit_that_had_not_seen_the_one_before_it_is_not_trusted",),
+    ),
+    Mutation(
+        "what another run is making is dropped",
+        "macros/adapter/hudi_present.sql",
+        "age > 86400",
+        "age > -3600",
+        (f"{HABITS}::test_a_run_leaves_what_another_one_has_made",),
+    ),
+    Mutation(
+        "other settings are not looked at",
+        "macros/increment/upstream_changes.sql",
+        "before.settings != now.settings",
+        "false",
+        (f"{HABITS}::test_a_mended_entry_mends_the_mart",),
+    ),
+    Mutation(
+        "tables that are read by their names are not followed",
+        "macros/increment/upstreams.sql",
+        "_versions(named, told.tables, before)",
+        "_versions([], told.tables, before)",
+        (f"{HABITS}::test_tables_that_are_read_by_their_names_are_followed",),
+    ),
+    Mutation(
+        "chance is known by the names of functions",
+        "macros/increment/upstreams.sql",
+        " or not _is_deterministic(sql)",
+        "",
+        (f"{HABITS}::test_what_is_left_to_chance_is_computed_in_each_run",),
+    ),
+    Mutation(
+        "a group whose key is null is left out",
+        "macros/hudi/hudi_merge.sql",
+        "{%- do hudi_require_no_nulls(wanted, affected, key) -%}",
+        "",
+        (f"{HABITS}::test_a_group_whose_key_becomes_null_is_not_left_out",),
+    ),
+    Mutation(
+        "keys that rows share are written",
+        "macros/hudi/hudi_merge.sql",
+        "count_if(rows_of_key > 1 and",
+        "count_if(rows_of_key > 9 and",
+        (f"{HABITS}::test_keys_that_are_null_or_shared_are_refused",),
+    ),
+    Mutation(
+        "--empty empties views",
+        "macros/hudi/materialization_view.sql",
+        "{%- if hudi_stays(this, existing) -%}",
+        "{%- if false -%}",
+        ("tests/macros/test_parts.py::test_what_is_there_stays_where_a_run_reads_no_rows_or_some",),
+    ),
+)

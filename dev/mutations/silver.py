@@ -1,0 +1,71 @@
+"""What is broken of what is written: `ingest/silver`, and the session that writes it."""
+
+from __future__ import annotations
+
+from dev.mutations.base import BAD, HISTORY, KEYS, SECURITY, TORTURE, VALUES, Mutation
+
+SILVER = (
+    Mutation(
+        "bad events not written to the quarantine",
+        "ingest/silver/quarantine.py",
+        '    of(table.schema).write(spark, rows, "upsert")\n    return again\n',
+        "    return again\n",
+        (f"{BAD}::test_every_bad_line_is_quarantined_with_reason_place_and_bytes",),
+    ),
+    Mutation(
+        "a history knows changes by their delivery",
+        "ingest/silver/change_log.py",
+        "F.concat(epoch, place)",
+        'F.col("__position")',
+        (TORTURE, HISTORY),
+    ),
+    Mutation(
+        "a history leaves open transactions where they were",
+        "ingest/silver/change_log.py",
+        "if raised is not None and",
+        "if False and",
+        (HISTORY,),
+    ),
+    Mutation(
+        "a history moves rows of incremental snapshots",
+        "ingest/silver/change_log.py",
+        "rank = F.when(is_unplaced(table),",
+        "rank = F.when(F.lit(False),",
+        (HISTORY,),
+    ),
+    Mutation(
+        "a history forgets what changed keys bring along",
+        "ingest/silver/change_log.py",
+        "if filled is not None:",
+        "if False:",
+        (HISTORY,),
+    ),
+    Mutation(
+        "a history that begins late begins empty",
+        "ingest/silver/change_log.py",
+        "if state is not None and not history.is_committed():",
+        "if False:",
+        (HISTORY,),
+    ),
+    Mutation(
+        "erased keys come back",
+        "ingest/silver/erased_keys.py",
+        "    if not salts:\n",
+        "    if True:\n",
+        (f"{SECURITY}::test_an_erased_key_is_in_no_file_and_no_older_event_brings_it_back",),
+    ),
+    Mutation(
+        "no rebase mode is set",
+        "profiles/profiles.yml",
+        "spark.sql.parquet.datetimeRebaseModeInWrite: CORRECTED",
+        "spark.sql.parquet.datetimeRebaseModeInWrite: EXCEPTION",
+        (f"{VALUES}::test_old_dates_and_timestamps_are_landed_everywhere",),
+    ),
+    Mutation(
+        "what waits in the quarantine is younger with each run",
+        "ingest/silver/quarantine.py",
+        'F.coalesce(since, "quarantined_at")',
+        'F.col("quarantined_at")',
+        (f"{KEYS}::test_what_waits_in_the_quarantine_is_counted_once_though_a_run_is_killed",),
+    ),
+)
