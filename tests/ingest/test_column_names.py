@@ -1,0 +1,64 @@
+"""Names of columns: those of silver, or refused with a reason; and they hold their values."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import DbtProject, MakeProject, Row, pg, table_of
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from ingest.errors import DeclarationError
+from ingest.silver.state import Counts
+
+_LETTERS = [*"abzAZ019_ .`'\"-,:;$%&()[]{}\\/\n\tüßéÅ名字жא\u0661\u00b2\u00aa", "select", "_lake_file", "--", "/*"]
+NAMES = st.lists(st.sampled_from(_LETTERS), min_size=1, max_size=4).map("".join)
+KEYWORDS = ("select", "from", "where", "order", "table", "null", "timestamp", "map", "after", "op", "source", "key",
+            "value", "position", "file", "_id", "ts_ms", "payload")  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(name=NAMES)
+def test_a_name_of_a_column_is_one_of_silver_or_refused_with_a_reason(name: str, make_project: MakeProject) -> None:
+    project = ODD.setdefault("project", make_project()) if not ODD else ODD["project"]
+    project.declare({"tables": [table_of("t", {"id": "int", name: "string"}, ["id"])]})
+    try:
+        (table,) = project.source().tables
+    except DeclarationError as error:
+        assert "column" in error.message or "reserved" in error.message or "adds itself" in error.message
+        return
+    LANDED.add(name)
+    assert name in [column.name for column in table.columns]
+
+
+ODD: dict[str, DbtProject] = {}
+LANDED: set[str] = set(KEYWORDS)
+
+
+def _envelope(row: Row, lsn: int) -> Row:
+    """A create as a whole envelope."""
+    source = {"name": "shop", "db": "shop", "schema": "public", "table": "named", "ts_ms": 1, "lsn": lsn}
+    return {"before": None, "after": row, "source": source, "op": "c", "ts_ms": 2}
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_names_that_are_not_refused_hold_their_values(make_project: MakeProject, spark: SparkSession) -> None:
+    """Those that the property above let through, keywords, and a few by hand: as columns, and as the key."""
+    names = {name.lower(): name for name in sorted({*LANDED, "größe", "名前", "ñ", "id2"}) if name.lower() != "id"}
+    columns = {"id": "int", **dict.fromkeys(names.values(), "string")}
+    keyed = {"größe": "string", "select": "int", "from": "string"}
+    by_name = table_of("by_name", keyed, ["größe", "select"], partition_by=["from"])
+    project = make_project({"tables": [table_of("named", columns, ["id"]), by_name]})
+    row = {name: f"value of {name}" for name in names.values()}
+    project.deliver("shop.named", 0, [{**pg("c", 1, id=1), **row}, _envelope({"id": 2, **row}, lsn=2)])
+    odd = dict.fromkeys(("a b", "q`q", 'a"b', "a.b", "1st", "x'; drop", "_lake_file"), "x")
+    key = {"größe": "é", "select": 1}
+    lines = [{**pg("c", 1), **key, "from": "a/b c'd"}, {**pg("u", 2), **key, "from": "b", **odd}]
+    project.deliver("shop.by_name", 0, lines)
+    results = project.land_well(spark)
+    assert results["by_name"].counts == Counts(read=2, applied=1, quarantined=1)
+    assert "silver cannot have a column of that name" in project.quarantined(spark)[0]["reason"]
+    quoted = [f"`{name}`" for name in columns]
+    assert project.rows(spark, "named", *quoted) == [{"id": 1, **row}, {"id": 2, **row}]
+    assert project.rows(spark, "by_name") == [{"größe": "é", "select": 1, "from": "a/b c'd"}]
