@@ -49,7 +49,7 @@ mutations: setup  ## Break ingest in one place at a time, on a copy, and list th
 test-fast: setup  ## The tests that need no Spark
 	pytest -m "not spark"
 
-lint: setup  ## ruff, the rooms of ingest, mypy, sqlfluff, dbt parse, the rules of dbt-project-evaluator, affected_by against the queries
+lint: setup  ## ruff, the rooms of ingest, mypy, sqlfluff, dbt parse, the rules of dbt-project-evaluator, affected_by against the queries, what Athena refuses
 	ruff check .
 	ruff format --check .
 	lint-imports
@@ -57,6 +57,7 @@ lint: setup  ## ruff, the rooms of ingest, mypy, sqlfluff, dbt parse, the rules 
 	dbt --quiet parse --no-partial-parse --warn-error
 	python -m ci.rules
 	python -m dev.affected --check
+	python -m ci.athena
 	sqlfluff lint --disable-progress-bar models analyses tests/dbt
 
 format: setup  ## Let ruff and sqlfluff write what they can mend

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,8 +44,10 @@ class Project:
         return find(model.query, model.unique_key, model.written, Reader(self.tables), self.sources)
 
 
-def compiled(root: Path = ROOT, target: Path | None = None) -> Mapping[str, Any]:
-    """dbt's manifest with every model compiled, without a connection.
+def compiled(
+    root: Path = ROOT, target: Path | None = None, profiles: Path | None = None, kinds: Sequence[str] = ("model",)
+) -> Mapping[str, Any]:
+    """dbt's manifest with every node of some kinds compiled, without a connection.
 
     Raises
     ------
@@ -53,13 +55,13 @@ def compiled(root: Path = ROOT, target: Path | None = None) -> Mapping[str, Any]
         The project cannot be compiled.
     """
     target, here = target or root / "target", Path.cwd()
-    rooms = ("--project-dir", str(root), "--profiles-dir", str(root), "--target-path", str(target))
+    rooms = ("--project-dir", str(root), "--profiles-dir", str(profiles or root), "--target-path", str(target))
     words = (
         "compile",
         "--no-introspect",
         "--no-populate-cache",
         "--select",
-        "resource_type:model",
+        *(f"resource_type:{kind}" for kind in kinds),
         "--indirect-selection",
         "empty",
     )
