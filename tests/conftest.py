@@ -43,6 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "slow: histories, transactions, erasure, killed processes, full disks (make test-slow)"
     )
     config.addinivalue_line("markers", "long: many random cases or crashes (make test-long)")
+    config.addinivalue_line("markers", "athena: a lake on a stand-in for S3 and Glue (make test-athena)")
 
 
 @pytest.fixture(scope="session")
