@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import types as T
 
 from ingest.config.connections import EventConnection
-from ingest.config.connectors import ordering_columns
+from ingest.config.connectors import SAYS_DELETED_ROWS, SAYS_ROWS, ordering_columns
 from ingest.config.project import Project
 from ingest.config.tables import Column, ColumnOptions, IngestOptions, Table
 from ingest.errors import DeclarationError
@@ -119,6 +119,29 @@ def require_sortable(columns: tuple[Column, ...], options: IngestOptions, *, whe
                 expected="columns of type int, bigint, date or timestamp, or of Debezium's metadata: "
                 + ", ".join(ordering_columns(options.connector)),
             )
+
+
+def require_told(columns: tuple[Column, ...], options: IngestOptions, *, where: str) -> None:
+    """What a table has, and what orders it, must be in the records of its stream, by the view type that is declared."""
+    view = options.stream_view_type
+    if view is None:
+        return
+    others = [column.name for column in columns if column.name not in options.key and column.substring_of is None]
+    place = f"{where}: config.meta.ingest.stream_view_type"
+    if others and view not in SAYS_ROWS:
+        raise DeclarationError(
+            f"is {view}, and of inserts and updates no record says {', '.join(others)}",
+            where=place,
+            expected=f"{' or '.join(sorted(SAYS_ROWS))}, or the columns of the key alone",
+            action="a stream's view type is fixed: disable the stream, and enable another",
+        )
+    ordering = [name for name in options.order_by if name in others]
+    if ordering and view not in SAYS_DELETED_ROWS:
+        raise DeclarationError(
+            f"is {view}, and of deletes no record says {', '.join(ordering)}, by which order_by orders the changes",
+            where=place,
+            expected=f"NEW_AND_OLD_IMAGES, or order_by of {', '.join(ordering_columns(options.connector))}",
+        )
 
 
 def require_derivable(columns: tuple[Column, ...], options: IngestOptions, *, where: str) -> None:

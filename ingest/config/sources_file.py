@@ -25,6 +25,7 @@ from ingest.config.checks import (
     require_hashable,
     require_one_consistency,
     require_sortable,
+    require_told,
     require_topics,
 )
 from ingest.config.connections import EventConnection
@@ -230,6 +231,7 @@ def _table(project: Project, file: Path, source: str, schema: str, defaults: Yam
         refusals.of(require_chosen, [column.name for column in columns], excluded, options, where=where)
         refusals.of(require_sortable, columns, options, where=where)
         refusals.of(require_derivable, columns, options, where=where)
+        refusals.of(require_told, columns, options, where=where)
     connection = refusals.of(_connection, project, columns, options, where=where)
     whole = refusals.of(_with_schema_files, project, options, where=where)
     database = options.database and refusals.of(

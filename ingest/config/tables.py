@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pyspark.sql import types as T
 
 from ingest.config.connections import EventConnection, JdbcConnection
-from ingest.config.connectors import TRANSACTIONAL, ConnectorName
+from ingest.config.connectors import TRANSACTIONAL, ConnectorName, StreamViewType
 
 SemanticType = Literal[
     "io.debezium.time.Date",
@@ -72,6 +72,7 @@ class IngestOptions(BaseModel):
 
     connection: str
     connector: ConnectorName | None = None
+    stream_view_type: StreamViewType | None = None
     topic: str = Field(min_length=1)
     topic_pattern: str | None = Field(default=None, min_length=1)
     format: Literal["auto", "json", "avro"] = "auto"
@@ -105,6 +106,11 @@ class IngestOptions(BaseModel):
             raise ValueError(
                 f"deletes is '{self.deletes}' and delete_retention_days is {self.delete_retention_days}: "
                 "hard needs a retention, soft has none"
+            )
+        if self.stream_view_type is not None and self.connector != "dynamodb":
+            raise ValueError(
+                f"stream_view_type is {self.stream_view_type} and connector is {self.connector}: "
+                "only streams of dynamodb have a view type"
             )
         if self.history and not self.key:
             raise ValueError("history is true and key is []: a table without a key appends, silver is its history")

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from ingest.config.connectors import SAYS_DELETED_ROWS, SAYS_ROWS
 from ingest.config.tables import Column, Table
 from ingest.decode.attribute_values import ATTRIBUTE, NO_STRING, NUMBER, plain_json, type_of
 from ingest.decode.decoded import MISREAD, UNLIKE, Outline, Part, decoded_changes
@@ -120,18 +121,23 @@ def _single(records: StreamRecords) -> DataFrame:
     )
 
 
-def _parsed(lines: DataFrame) -> DataFrame:
-    """Adds the record, and of it `_lake_op`, null where it is none of DynamoDB's, and `_lake_image`, the item."""
+def _parsed(lines: DataFrame, table: Table) -> DataFrame:
+    """Adds the record, and of it `_lake_op`, null where it is none of DynamoDB's, and `_lake_image`, the item.
+
+    Where the declared view type has no rows the item is its key: what a stray image says of one row would be null in
+    the others, and nobody knows that it is.
+    """
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_lake_corrupt"}
     op = F.lit(None).cast("string")
     for name, letter in _OPS.items():
         op = F.when(F.col("_lake_event.eventName") == name, letter).otherwise(op)
     image = F.when(F.col("_lake_op") == "d", _of_change("OldImage")).otherwise(_of_change("NewImage"))
+    says_rows = (table.options.stream_view_type or "NEW_AND_OLD_IMAGES") in SAYS_ROWS
     return (
         lines.withColumn("_lake_json", F.btrim("value", F.lit(WHITE_SPACE)))
         .withColumn("_lake_event", F.from_json("_lake_json", _RECORD, options))
         .withColumn("_lake_op", op)
-        .withColumn("_lake_image", F.coalesce(image, _of_change("Keys")))
+        .withColumn("_lake_image", F.coalesce(image, _of_change("Keys")) if says_rows else _of_change("Keys"))
     )
 
 
@@ -147,7 +153,7 @@ def _seen(lines: DataFrame, table: Table, *, thorough: bool) -> Seen:
     entries = F.flatten(F.array_compact(F.array(F.map_entries(_of_change("Keys")), F.map_entries("_lake_image"))))
     columns = {column.name for column in table.columns}
     rows = (
-        _parsed(lines)
+        _parsed(lines, table)
         .select(F.explode(entries).alias("entry"), (F.col("_lake_op") != "d").alias("is_row"))
         .groupBy(F.col("entry.key").alias("name"), type_of(F.col("entry.value")).alias("type"))
         .agg(F.bool_or("is_row").alias("is_row"))
@@ -185,7 +191,7 @@ def _decoded(lines: DataFrame, seen: Seen, are_records: bool, table: Table, read
 
 def _decode(lines: DataFrame, seen: Seen, are_records: bool, table: Table, reading: Reading) -> DataFrame:
     attributes = [_Attribute.of(column, table, seen, reading) for column in table.columns]
-    parsed = _parsed(lines).withColumns({each.place: each.found for each in attributes})
+    parsed = _parsed(lines, table).withColumns({each.place: each.found for each in attributes})
     json, op = F.col("_lake_json"), F.col("_lake_op")
     fields = {each.column.name: each.field for each in attributes}
     fields |= {column.name: _nothing() for column in metadata_columns(table)}
@@ -302,10 +308,7 @@ def _record_problems(table: Table) -> Iterator[Expression]:
         told = problem_of("missing_key", "the item's key has ", F.array_join(others, ", "), declared)
         yield F.when(F.size(others) > 0, told)
     if any(column.name not in table.key for column in table.columns):
-        view = F.coalesce(_of_change("StreamViewType"), F.lit("not told"))
-        expected = ", expected NEW_IMAGE or NEW_AND_OLD_IMAGES"
-        told = problem_of("not_an_event", "no NewImage says the row: StreamViewType is ", view, expected)
-        yield F.when(F.col("_lake_op").isin("c", "u") & _of_change("NewImage").isNull(), told)
+        yield from _missing_images(table)
     number = _of_change("SequenceNumber")
     shown = F.substring(number, 1, 100)
     told = problem_of("missing_position", "dynamodb.SequenceNumber is ", shown, ", expected up to 40 digits")
@@ -315,6 +318,21 @@ def _record_problems(table: Table) -> Iterator[Expression]:
     shown = F.concat(F.substring(created, 1, 100), F.lit(", its precision "), precision)
     told = problem_of("bad_value", "dynamodb.ApproximateCreationDateTime is ", shown)
     yield F.when(created.isNotNull() & _created_us().isNull(), told)
+
+
+def _missing_images(table: Table) -> Iterator[Expression]:
+    """That a record lacks the image that says the row: of an insert or update any, of a delete the declared one.
+
+    A delete without its old image is applied where no view type is declared: that the item is gone is certain.
+    """
+    declared = table.options.stream_view_type
+    view = F.coalesce(_of_change("StreamViewType"), F.lit("not told"))
+    expected = f", the table declares {declared}" if declared else f", expected {' or '.join(sorted(SAYS_ROWS))}"
+    told = problem_of("not_an_event", "no NewImage says the row: StreamViewType is ", view, expected)
+    yield F.when(F.col("_lake_op").isin("c", "u") & _of_change("NewImage").isNull(), told)
+    if declared in SAYS_DELETED_ROWS:
+        told = problem_of("not_an_event", "no OldImage says what was deleted: StreamViewType is ", view, expected)
+        yield F.when((F.col("_lake_op") == "d") & _of_change("OldImage").isNull(), told)
 
 
 @dataclass(frozen=True)

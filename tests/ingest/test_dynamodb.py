@@ -83,7 +83,35 @@ def _undeclared(name: str, policy: str, *batches: Sequence[Row]) -> Scenario:
                     options={"connector": "dynamodb", "schema_policy": {"add": policy}})  # fmt: skip
 
 
+def viewed(view: str, event: str, number: int, **item: Any) -> Row:
+    """A record as a stream of that view type has it: no old image of an INSERT, no new one of a REMOVE."""
+    keys = {"id": {"N": "1"}}
+    old, new = ({**keys, **{name: {"S": f"{when} {value}"} for name, value in item.items()}} for when in ("was", "is"))
+    images = {"NewImage": None if event == "REMOVE" else new, "OldImage": None if event == "INSERT" else old}
+    held = {"KEYS_ONLY": (), "NEW_IMAGE": ("NewImage",), "OLD_IMAGE": ("OldImage",)}.get(view, tuple(images))
+    told = {"Keys": keys, **{name: images[name] for name in held if images[name]}, "StreamViewType": view}
+    return {"eventName": event, "dynamodb": {**told, "SequenceNumber": str(number), _TIME: 1_700_000_000}}
+
+
+def _of_view(name: str, declared: str, *records: Row, **columns: str) -> Scenario:
+    return Scenario(name, {"id": "int", **columns}, ["id"], [records], [],
+                    options={"connector": "dynamodb", "stream_view_type": declared})  # fmt: skip
+
+
+def _life(view: str) -> list[Row]:
+    return [viewed(view, event, number, v="a") for number, event in enumerate(("INSERT", "MODIFY", "REMOVE"))]
+
+
+VIEWED = (
+    *(_of_view(view.lower(), view, *_life(view), v="string") for view in ("NEW_IMAGE", "NEW_AND_OLD_IMAGES")),
+    # Of these the key alone is known, and a stray image of one item is not believed.
+    *(_of_view(view.lower(), view, *_life(view)[:2], viewed("NEW_AND_OLD_IMAGES", "MODIFY", 5, v="stray"))
+      for view in ("KEYS_ONLY", "OLD_IMAGE")),
+    _of_view("told_less", "NEW_AND_OLD_IMAGES", *_life("NEW_AND_OLD_IMAGES")[:2],
+             viewed("KEYS_ONLY", "MODIFY", 7, v="b"), viewed("NEW_IMAGE", "REMOVE", 8, v="b"), v="string"),
+)  # fmt: skip
 SCENES = (
+    *VIEWED,
     Scenario("bad", COLUMNS, ["id"], [[GOOD, *(bad for bad, _ in BAD.values())]], [],
              options={"connector": "dynamodb"}),
     _undeclared("evolves", "evolve", [record("INSERT", "1", **MORE)],
@@ -122,6 +150,57 @@ def test_an_attribute_that_is_not_declared_follows_the_policy(played: dict[str, 
     assert played["keeps"].rows == [{"id": 1}]
     assert "`a`" not in played["keeps"].project.silver(spark, "keeps").columns()
     assert [reason.split(" (")[0] for reason in played["sets_aside"].reasons] == ["column a is not declared"]
+
+
+@pytest.mark.spark
+def test_each_view_type_says_what_it_can(played: dict[str, Played], spark: SparkSession) -> None:
+    """The row of a delete is what the old image was; without one the key alone."""
+    names = ("id", "v", "__deleted")
+    for name, kept in (("new_image", None), ("new_and_old_images", "was a")):
+        rows = played[name].project.rows(spark, name, *names, live=False)
+        assert (rows, played[name].reasons) == ([{"id": 1, "v": kept, "__deleted": "true"}], [])
+    for name in ("keys_only", "old_image"):
+        assert (played[name].rows, played[name].reasons) == ([{"id": 1}], [])
+        assert "`v`" not in played[name].project.silver(spark, name).columns()
+
+
+@pytest.mark.spark
+def test_a_record_without_an_image_that_its_declared_view_type_has_is_quarantined(played: dict[str, Played]) -> None:
+    assert played["told_less"].rows == [{"id": 1, "v": "is a"}]
+    declares = ", the table declares NEW_AND_OLD_IMAGES"
+    assert [reason.split(" (")[0] for reason in played["told_less"].reasons] == [
+        f"no NewImage says the row: StreamViewType is KEYS_ONLY{declares}",
+        f"no OldImage says what was deleted: StreamViewType is NEW_IMAGE{declares}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"stream_view_type": "KEYS_ONLY"}, "is KEYS_ONLY, and of inserts and updates no record says v, at"),
+        ({"stream_view_type": "OLD_IMAGE"}, "is OLD_IMAGE, and of inserts and updates no record says v, at"),
+        ({"stream_view_type": "NEW_IMAGE", "order_by": ["at"]}, "is NEW_IMAGE, and of deletes no record says at"),
+        ({"stream_view_type": "ALL"}, "stream_view_type"),
+        ({"stream_view_type": "NEW_IMAGE", "connector": "postgresql"}, "only streams of dynamodb have a view type"),
+    ],
+)
+def test_a_table_of_which_the_stream_cannot_know_everything_is_refused(
+    options: Row, told: str, make_project: MakeProject
+) -> None:
+    columns = {"id": "int", "v": "string", "at": "timestamp"}
+    with pytest.raises(DeclarationError) as error:
+        make_project({"tables": [table_of("item", columns, ["id"], **{"connector": "dynamodb", **options})]}).source()
+    assert told in error.value.message
+
+
+def test_a_derived_column_and_one_that_is_excluded_need_no_image(make_project: MakeProject) -> None:
+    columns = {"id": "int", "last": "string", "secret": "string"}
+    table = table_of("item", columns, ["id"], connector="dynamodb", stream_view_type="KEYS_ONLY")
+    derived = {"substring_of": {"column": "id", "start": -1, "length": 1}}
+    for place, options in ((1, derived), (2, {"policy": "exclude"})):
+        table["columns"][place]["config"] = {"meta": {"ingest": options}}
+    (made,) = make_project({"tables": [table]}).source().tables
+    assert made.options.stream_view_type == "KEYS_ONLY"
 
 
 # Places of records, partitions of rows, and what is retained of them

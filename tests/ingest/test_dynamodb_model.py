@@ -175,6 +175,7 @@ class Case:
     is_kinesis: bool
     in_batches: bool
     shuffled: int
+    declares: bool = False
 
     @property
     def types(self) -> dict[str, str]:
@@ -184,7 +185,9 @@ class Case:
 
     def declared(self, name: str) -> dict[str, Any]:
         """The entry of the sources file."""
-        options = {"order_by": ["__source_ts_us"]} if self.is_kinesis else {}
+        options: Row = {"order_by": ["__source_ts_us"]} if self.is_kinesis else {}
+        if self.declares and self.says_rows:
+            options["stream_view_type"] = self.told
         names = [f"k{number}" for number in range(len(self.keys))]
         return table_of(name, self.types, names, connector="dynamodb", table_type="cow", **options)
 
@@ -193,7 +196,7 @@ class Case:
         item = change.after or change.before or {}
         keys = {name: item[name] for name in item if name[0] == "k" and name[1:].isdigit()}
         images = {"NewImage": change.after, "OldImage": change.before}
-        view = "NEW_AND_OLD_IMAGES" if self.is_kinesis else self.view
+        view = self.told
         held = {"KEYS_ONLY": (), "NEW_IMAGE": ("NewImage",), "OLD_IMAGE": ("OldImage",)}.get(view, tuple(images))
         told = {"Keys": keys, **{name: images[name] for name in held if images[name] is not None}, "SizeBytes": 7}
         if self.is_kinesis:
@@ -226,6 +229,11 @@ class Case:
         return len(self.changes) + 3
 
     @property
+    def told(self) -> str:
+        """The view type; of Kinesis there is one."""
+        return "NEW_AND_OLD_IMAGES" if self.is_kinesis else self.view
+
+    @property
     def says_rows(self) -> bool:
         """Whether the records of inserts and updates say what the items are."""
         return self.is_kinesis or self.view in _SAYS_ROWS or not self.columns
@@ -256,7 +264,7 @@ def cases(draw: st.DrawFn) -> Case:
         changes.append(Change(place, name, before, live[name], is_ttl=False))
     view = draw(st.sampled_from((*_VIEWS, *_SAYS_ROWS)))
     return Case(keys, columns, tuple(changes), view, draw(st.booleans()), draw(st.booleans()),
-                draw(st.integers(0, 2**20)))  # fmt: skip
+                draw(st.integers(0, 2**20)), draw(st.booleans()))  # fmt: skip
 
 
 def _same(part: Any) -> Any:
