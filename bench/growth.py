@@ -13,7 +13,10 @@ The commits of a merge-on-read table are a cycle of ten: the last one compacts a
 others, `compacting` that of these, and `cycle` the mean of all. Seconds say little on a machine that has other work:
 the processor seconds of Java and Python beside them do.
 
-    python -m bench.growth --rows 100000,1000000,10000000 --commits 1000
+The third part is the first with a partitioned table: each row must be found in whichever partition it is. Its updates
+are of random rows as well, and some of them move their row to another partition.
+
+    python -m bench.growth --rows 100000,1000000,10000000 --partitioned 100000,1000000,10000000 --commits 1000
 """
 
 from __future__ import annotations
@@ -48,6 +51,8 @@ from ingest.spark.session import lasting, open_session
 
 # The original `sale` has 172,456 rows at scale 1; this many are enough to repeat.
 SAMPLE_SCALE = 0.05
+# Eight partitions: a sale is of one to eight tickets.
+PARTITION, PARTITIONS = "qtysold", 8
 SIZES_AT_MOST, COMMITS_AT_MOST = 1.3, 1.2
 CYCLE = 10
 WARM_UP = 5
@@ -67,11 +72,22 @@ class Commit:
     compacts: bool
 
 
+@dataclass(frozen=True)
+class Changes:
+    """What of a thousand changes is no update of a row where it is: rows that move to another partition, new rows."""
+
+    moves: int = 0
+    inserts: int = 0
+
+
 class Grown:
     """A silver table of a size, and the batches that come to it."""
 
-    def __init__(self, spark: SparkSession, sample: Table, home: Path, rows: int, schema: str) -> None:
+    def __init__(
+        self, spark: SparkSession, sample: Table, home: Path, rows: int, schema: str, changes: Changes | None = None
+    ) -> None:
         self.rows = rows
+        self._changes = changes or Changes()
         self._spark = spark
         self._events = _examples(sample)
         # The same rows and keys in every run.
@@ -81,6 +97,9 @@ class Grown:
         self._topic = topics / sample.options.topic
         self._topic.mkdir(parents=True)
         self.table = replace(sample, schema=schema, connection=FilesConnection(type="files", path=str(topics)))
+        if changes is not None:
+            options = sample.options.model_copy(update={"partition_by": (PARTITION,)})
+            self.table = replace(self.table, options=options)
         self.folder = Path(_seeded(spark, sample, self.table, rows).removeprefix("file:"))
         self._before = Footprint.of(self.folder)
 
@@ -94,9 +113,9 @@ class Grown:
         """The files of the table, as its last commit has left them."""
         return self._before
 
-    def commit(self, updates: int) -> Commit:
-        """Lands updates of as many rows, each a row of its own."""
-        file = self._write(updates)
+    def commit(self, changes: int) -> Commit:
+        """Lands as many changes, each of a row of its own."""
+        file = self._write(changes)
         jobs, busy, started = _jobs(self._spark), Processes.of(os.getpid()).processor_s, time.monotonic()
         landed(self._spark, self.table)
         seconds, busy = time.monotonic() - started, Processes.of(os.getpid()).processor_s - busy
@@ -110,21 +129,27 @@ class Grown:
             self._before.written_since(before),
             file.stat().st_size,
             # Of a merge-on-read table, writes are delta commits, compactions are commits.
-            any(path.suffix == ".commit" for path in new),
+            any(path.suffix == ".commit" and "metadata" not in path.parts for path in new),
         )
 
-    def _write(self, updates: int) -> Path:
+    def _write(self, changes: int) -> Path:
         self._batches += 1
         lines = []
-        for number, key in enumerate(self._random.sample(range(1, self.rows + 1), updates)):
+        inserts, moves = (changes * each // 1000 for each in (self._changes.inserts, self._changes.moves))
+        keys = self._random.sample(range(1, self.rows + 1), changes - inserts)
+        keys += range(self.rows + 1, self.rows + 1 + inserts)
+        for number, key in enumerate(keys):
             event = self._events[key % len(self._events)] | {
                 "salesid": key,
                 "commission": self._random.randrange(10_000) / 100,
-                "__op": "u",
+                "__op": "u" if key <= self.rows else "c",
                 "__source_pos": BEHIND * self._batches + number,
                 "__source_snapshot": "false",
             }
+            if number < moves:
+                event[PARTITION] = event[PARTITION] % PARTITIONS + 1
             lines.append(json.dumps(event, separators=(",", ":")) + "\n")
+        self.rows += inserts
         file = self._topic / f"{self._topic.name}+0+{BEHIND + self._batches:012}.json"
         file.write_text("".join(lines), encoding="utf-8")
         return file
@@ -134,7 +159,10 @@ def main() -> None:
     """Prints what a commit takes by the table's rows, and by the commits that it has had."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", default="100000,1000000,10000000", help="Sizes of the first part; '' leaves it out.")
-    parser.add_argument("--updates", type=int, default=1000, help="Updates of each of its batches.")
+    parser.add_argument("--partitioned", default="100000,1000000,10000000", help="Sizes of the third part, likewise.")
+    parser.add_argument("--moves", type=int, default=10, help="Of 1,000 changes of its batches: rows that move.")
+    parser.add_argument("--inserts", type=int, default=100, help="And new rows.")
+    parser.add_argument("--updates", type=int, default=1000, help="Changes of each batch of these two parts.")
     parser.add_argument("--cycles", type=int, default=1, help="Times ten batches for each size, after a warm-up.")
     parser.add_argument("--commits", type=int, default=1000, help="Commits of the second part; 0 leaves it out.")
     parser.add_argument("--commit-rows", type=int, default=100_000, help="Rows of its table.")
@@ -148,20 +176,33 @@ def main() -> None:
         (sample,) = load_source(project, "tickit").choose([TABLE])
         landed(spark, sample)
         if options.rows:
-            sizes = [int(text) for text in options.rows.split(",")]
-            _by_rows(spark, sample, home, sizes, options.updates, options.cycles)
+            tables = _grown(spark, sample, home, options.rows)
+            _by_rows(tables, options.updates, options.cycles, f"batches of {options.updates:,} updates")
         if options.commits:
             grown = Grown(spark, sample, home, options.commit_rows, "bench_commits")
             _by_commits(grown, options.commits, options.commit_updates, options.warm_up)
+        if options.partitioned:
+            changes = Changes(options.moves, options.inserts)
+            tables = _grown(spark, sample, home, options.partitioned, changes)
+            title = f"partitioned, batches of {options.updates:,} changes; of 1,000, {changes.moves} move their row, "
+            title += f"{changes.inserts} are new rows"
+            _by_rows(tables, options.updates, options.cycles, title)
         spark.stop()
 
 
-def _by_rows(spark: SparkSession, sample: Table, home: Path, sizes: Sequence[int], updates: int, cycles: int) -> None:
+def _grown(spark: SparkSession, sample: Table, home: Path, sizes: str, changes: Changes | None = None) -> list[Grown]:
+    """A table of each size; partitioned where it is said what comes to it besides updates."""
     tables = []
-    for rows in sizes:
+    for rows in (int(text) for text in sizes.split(",")):
         started = time.monotonic()
-        tables.append(Grown(spark, sample, home, rows, f"bench_{rows}"))
+        schema = f"bench_{rows}" if changes is None else f"bench_partitioned_{rows}"
+        tables.append(Grown(spark, sample, home, rows, schema, changes))
         out.print(f"{rows:,} rows in {time.monotonic() - started:.0f} s, {len(tables[-1].files)} files")
+    return tables
+
+
+def _by_rows(tables: Sequence[Grown], updates: int, cycles: int, title: str) -> None:
+    rows = [table.rows for table in tables]
     commits: list[list[Commit]] = [[] for _ in tables]
     for number in range(1, WARM_UP + CYCLE * cycles + 1):
         for table, done in zip(tables, commits, strict=True):
@@ -169,9 +210,9 @@ def _by_rows(spark: SparkSession, sample: Table, home: Path, sizes: Sequence[int
         told = ", ".join(f"{done[-1].seconds:.2f}{' (compacting)' * done[-1].compacts}" for done in commits)
         out.print(f"batch {number}: {told} s")
     measured = [done[-CYCLE * cycles :] for done in commits]
-    grid = _grid(f"batches of {updates:,} updates", "rows")
-    for table, done in zip(tables, measured, strict=True):
-        grid.add_row(f"{table.rows:,}", *_cells(done, measured[0]))
+    grid = _grid(title, "rows")
+    for size, done in zip(rows, measured, strict=True):
+        grid.add_row(f"{size:,}", *_cells(done, measured[0]))
     out.print(grid)
     usual = [_usual(done) for done in measured]
     _tell("the largest to the smallest", usual[-1] / usual[0], SIZES_AT_MOST)
