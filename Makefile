@@ -7,7 +7,7 @@ SYSTEM ?= tickit
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down logs test test-real test-slow test-long test-fast mutations lint format docs slim nightly bench packages lock clean
+.PHONY: help setup demo up down logs test test-systems test-real test-slow test-long test-fast mutations lint format docs slim nightly bench packages lock clean
 
 help:  ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ test: setup  ## The tests that need no server, in two processes
 test-real: setup  ## The tests against real servers, whose packages dev/servers.sh installs (Debian; as root)
 	@bash dev/servers.sh
 	pytest -m "real and not long"
+
+test-systems: setup  ## The other systems: their events landed, their models built, their expected results
+	pytest -n 2 --dist loadfile -m "slow and not long" tests/systems
 
 test-slow: setup  ## Histories, transactions, erasure; landing and dbt killed, full disks
 	pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not long"

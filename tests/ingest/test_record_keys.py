@@ -68,7 +68,9 @@ def test_a_quarantined_delete_is_replayed_with_its_key(make_project: MakeProject
     assert project.rows(spark, "item") == []
 
 
-@pytest.mark.parametrize("policy", ["delete", "ignore", None])
+@pytest.mark.parametrize(
+    "policy", ["delete", *(pytest.param(each, marks=pytest.mark.slow) for each in ("ignore", None))]
+)
 def test_bare_tombstones_are_what_the_declaration_says(
     policy: str | None, make_project: MakeProject, spark: SparkSession
 ) -> None:
@@ -183,18 +185,19 @@ def test_what_waits_in_the_quarantine_is_counted_once_though_a_run_is_killed(
     assert found["quarantine_id"] == waiting["quarantine_id"]
 
 
-def test_tombstones_behind_rewritten_deletes_say_nothing_more(make_project: MakeProject, spark: SparkSession) -> None:
-    with_policy: dict[str, Any] = {"tombstones": "delete"}
-    for declared in ({}, with_policy):
-        project = make_project(items(**declared))
-        records(project, *PLAIN, ({"id": 1}, pg("d", 20, id=1)), ({"id": 1}, None))
-        project.land_well(spark)
-        records(project, ({"id": 2}, pg("d", 30, id=2)), offset=10)
-        project.land_well(spark)
-        records(project, ({"id": 2}, None), offset=11)
-        counts = project.land_well(spark)["item"].counts
-        assert counts == (Counts(read=1, duplicate=1) if declared else Counts(read=1, ignored=1))
-        assert [row["id"] for row in project.rows(spark, "item")] == [3]
-        found = project.rows(spark, "item", "id", "__op", "__lsn", live=False)
-        assert [(row["id"], row["__op"], row["__lsn"]) for row in found] == [(1, "d", 20), (2, "d", 30), (3, "c", 13)]
-        assert project.quarantined(spark) == []
+@pytest.mark.parametrize("declared", [pytest.param({}, marks=pytest.mark.slow), {"tombstones": "delete"}])
+def test_tombstones_behind_rewritten_deletes_say_nothing_more(
+    declared: dict[str, Any], make_project: MakeProject, spark: SparkSession
+) -> None:
+    project = make_project(items(**declared))
+    records(project, *PLAIN, ({"id": 1}, pg("d", 20, id=1)), ({"id": 1}, None))
+    project.land_well(spark)
+    records(project, ({"id": 2}, pg("d", 30, id=2)), offset=10)
+    project.land_well(spark)
+    records(project, ({"id": 2}, None), offset=11)
+    counts = project.land_well(spark)["item"].counts
+    assert counts == (Counts(read=1, duplicate=1) if declared else Counts(read=1, ignored=1))
+    assert [row["id"] for row in project.rows(spark, "item")] == [3]
+    found = project.rows(spark, "item", "id", "__op", "__lsn", live=False)
+    assert [(row["id"], row["__op"], row["__lsn"]) for row in found] == [(1, "d", 20), (2, "d", 30), (3, "c", 13)]
+    assert project.quarantined(spark) == []

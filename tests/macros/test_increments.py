@@ -281,6 +281,7 @@ def test_rows_without_a_value_are_a_partition_of_a_window(make_shop: MakeShop) -
     shop.require_law("first_orders")
 
 
+@pytest.mark.slow
 def test_the_whole_table_is_compared_where_commits_cannot_tell(make_shop: MakeShop) -> None:
     shop = make_shop()
     models = shop.models

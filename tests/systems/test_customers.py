@@ -26,7 +26,7 @@ from ingest.landing.run import land
 from ingest.silver.state import Counts
 from ingest.silver.table import SilverTable
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 SCALE, SEED = 0.2, 42
 # An exposure is part of a build, and there is nothing to do for it.
 WELL = {"success", "pass", "no-op"}
