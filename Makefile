@@ -52,7 +52,7 @@ mutations: setup  ## Break ingest in one place at a time, on a copy, and list th
 test-fast: setup  ## The tests that need no Spark
 	pytest -m "not spark"
 
-lint: setup  ## ruff, the rooms of ingest, mypy, sqlfluff, dbt parse, the rules of dbt-project-evaluator, affected_by against the queries, what Athena refuses
+lint: setup  ## ruff, the rooms of ingest, mypy, sqlfluff, dbt parse, the rules of dbt-project-evaluator, affected_by against the queries, what Athena refuses, cfn-lint
 	ruff check .
 	ruff format --check .
 	lint-imports
@@ -61,6 +61,7 @@ lint: setup  ## ruff, the rooms of ingest, mypy, sqlfluff, dbt parse, the rules 
 	python -m ci.rules
 	python -m dev.affected --check
 	python -m ci.athena
+	cfn-lint deploy/aws/storage.yml deploy/aws/catalog.yml deploy/aws/access.yml
 	sqlfluff lint --disable-progress-bar models analyses tests/dbt
 
 format: setup  ## Let ruff and sqlfluff write what they can mend
