@@ -18,6 +18,8 @@ from pyspark.sql import types as T
 ConnectorName = Literal["postgresql", "mariadb", "mysql", "sqlserver", "dynamodb"]
 # What a DynamoDB table's stream has of an item besides its key (the DynamoDB API Reference, "StreamSpecification").
 StreamViewType = Literal["KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES"]
+# The connectors whose streams have a view type.
+VIEWED: frozenset[ConnectorName] = frozenset({"dynamodb"})
 # The view types whose inserts and updates say the row, and those whose deletes say what it was.
 SAYS_ROWS: frozenset[StreamViewType] = frozenset({"NEW_IMAGE", "NEW_AND_OLD_IMAGES"})
 SAYS_DELETED_ROWS: frozenset[StreamViewType] = frozenset({"OLD_IMAGE", "NEW_AND_OLD_IMAGES"})

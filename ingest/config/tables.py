@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pyspark.sql import types as T
 
 from ingest.config.connections import EventConnection, JdbcConnection
-from ingest.config.connectors import TRANSACTIONAL, ConnectorName, StreamViewType
+from ingest.config.connectors import TRANSACTIONAL, VIEWED, ConnectorName, StreamViewType
 
 SemanticType = Literal[
     "io.debezium.time.Date",
@@ -107,10 +107,10 @@ class IngestOptions(BaseModel):
                 f"deletes is '{self.deletes}' and delete_retention_days is {self.delete_retention_days}: "
                 "hard needs a retention, soft has none"
             )
-        if self.stream_view_type is not None and self.connector != "dynamodb":
+        if self.stream_view_type is not None and self.connector not in VIEWED:
             raise ValueError(
                 f"stream_view_type is {self.stream_view_type} and connector is {self.connector}: "
-                "only streams of dynamodb have a view type"
+                f"only streams of {', '.join(VIEWED)} have a view type"
             )
         if self.history and not self.key:
             raise ValueError("history is true and key is []: a table without a key appends, silver is its history")
