@@ -13,7 +13,7 @@ from typing import cast
 
 from examples.generating.debezium import Form
 from examples.generating.generate import Phase, Progress, Summary
-from examples.system import DatabaseExample, ExampleSystem, Written
+from examples.system import DatabaseExample, ExampleSystem, StreamedExample, Written
 from ingest.errors import LakeError
 
 __all__ = [
@@ -21,11 +21,13 @@ __all__ = [
     "ExampleSystem",
     "Form",
     "Phase",
+    "StreamedExample",
     "Summary",
     "Written",
     "databases",
     "generate",
     "names",
+    "streamed",
     "system",
 ]
 
@@ -58,16 +60,31 @@ def databases(name: str) -> DatabaseExample:
     LakeError
         There is none of that name, or it has no databases.
     """
+    return cast("DatabaseExample", _with(name, "connectors", "no databases"))
+
+
+def streamed(name: str) -> StreamedExample:
+    """A system whose changes go into a stream of Kinesis too.
+
+    Raises
+    ------
+    LakeError
+        There is none of that name, or it has no stream.
+    """
+    return cast("StreamedExample", _with(name, "stream", "no stream"))
+
+
+def _with(name: str, member: str, lacking: str) -> ExampleSystem:
     found = system(name)
-    if not hasattr(found, "connectors"):
-        playable = [other for other in names() if hasattr(system(other), "connectors")]
+    if not hasattr(found, member):
+        playable = [other for other in names() if hasattr(system(other), member)]
         raise LakeError(
-            f"the example {name!r} has no databases",
+            f"the example {name!r} has {lacking}",
             where="examples",
             expected=f"one of {', '.join(playable)}",
             action="name another one",
         )
-    return cast("DatabaseExample", found)
+    return found
 
 
 def generate(

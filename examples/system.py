@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
@@ -21,7 +21,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, field_validator
 
 from examples.generating.debezium import Form
-from examples.generating.generate import Phase, Progress, Summary
+from examples.generating.generate import Phase, Progress
 from examples.generating.model import Database, System, Table, Transaction
 from ingest.errors import LakeError
 
@@ -160,6 +160,25 @@ class ExampleSystem(Protocol):
         """Plays the demonstration in a process of its own; its exit code. Without a scale: at `demo.scale`."""
 
 
+@dataclass(frozen=True)
+class StreamRecord:
+    """A record of a stream: what chooses its shard, and what it holds."""
+
+    partition_key: str
+    data: bytes
+
+
+class StreamedExample(ExampleSystem, Protocol):
+    """A system whose changes go into a stream of Kinesis too, which `python -m dev.chain put` plays."""
+
+    @property
+    def stream(self) -> str:
+        """The stream's name, which is the topic of its table."""
+
+    def records(self, *, scale: float, seed: int, phase: Phase) -> Iterator[StreamRecord]:
+        """The records as they arrive: some late, some twice."""
+
+
 class DatabaseExample(ExampleSystem, Protocol):
     """Databases with rows and a history, which `make up` plays on real ones too."""
 
@@ -170,19 +189,6 @@ class DatabaseExample(ExampleSystem, Protocol):
     @property
     def connectors(self) -> tuple[str, ...]:
         """Names of its connectors in `deploy/connectors`."""
-
-    def generate(
-        self,
-        to: Path,
-        *,
-        scale: float = 1.0,
-        seed: int = 42,
-        form: Form = "avro",
-        phase: Phase = "all",
-        ends: date | None = None,
-        progress: Progress | None = None,
-    ) -> Summary:
-        """Writes the change events and the states that they must lead to; by topic what was written."""
 
     def ddl(self, system: System) -> str:
         """The SQL that makes its tables in one database system; run again, it changes nothing."""

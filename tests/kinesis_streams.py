@@ -58,6 +58,10 @@ class DrivenStream:
             one, other = (each["ShardId"] for each in open_[which % (len(open_) - 1) :][:2])
             self.client.merge_shards(StreamName=self.name, ShardToMerge=one, AdjacentShardToMerge=other)
 
+    def vanish(self, shard: str) -> None:
+        """Takes a shard away, as Amazon does once a closed one's records have all expired."""
+        del streams(REGION)[self.name].shards[shard]
+
     def expire(self, left: int) -> None:
         """Lets the records of each shard expire, but for the last few."""
         for shard in streams(REGION)[self.name].shards.values():

@@ -23,12 +23,13 @@ from rich.table import Table as Grid
 import examples
 from dev.chain.connectors import connectors, deploy
 from dev.chain.databases import DEFAULT_ROW_CHANGES, Databases, apply_changes
-from dev.chain.kinesis import declared_streams, make_streams
+from dev.chain.kinesis import declared_streams, make_streams, put_records
 from dev.chain.latency import measure, summary
 from dev.chain.processes import Server, running, start, stop
 from dev.chain.servers import Chain
 from dev.chain.settings import ROOT, Settings
 from dev.chain.topics import Topics
+from examples import Phase
 from ingest.errors import LakeError, SetupError
 
 app = typer.Typer(help="The real chain on one machine; see docs/operate/chain.md.", no_args_is_help=True,
@@ -38,6 +39,7 @@ err = Console(stderr=True, highlight=False)
 
 Count = Annotated[int | None, typer.Option(min=1, help="Transactions; by default all that are left.")]
 Rate = Annotated[float | None, typer.Option(min=0.01, help="Transactions a second; by default as fast as it goes.")]
+Seed = Annotated[int, typer.Option(help="Seed of a system's rows and changes.")]
 Example = Annotated[str, typer.Option("--system", help="The example system that has databases.")]
 
 
@@ -88,7 +90,7 @@ def up(
     scale: Annotated[
         float, typer.Option(help="Size of the system's databases, where they are empty; 1 is the original.")
     ] = 1,
-    seed: Annotated[int, typer.Option(help="Seed of their rows and changes.")] = 42,
+    seed: Seed = 42,
     row_changes: Annotated[
         int, typer.Option(min=1, help="Row changes that `changes` can apply.")
     ] = DEFAULT_ROW_CHANGES,
@@ -178,6 +180,23 @@ def changes(system: Example = "tickit", count: Count = None, rate: Rate = None) 
             seconds = time.monotonic() - began
             out.print(f"{done.total():,} row changes in {seconds:.1f} s: "
                       + ", ".join(f"{table} {rows:,}" for table, rows in sorted(done.items())))  # fmt: skip
+
+
+@app.command()
+def put(
+    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="The example system that has a stream.")],
+    phase: Annotated[Phase, typer.Option(help="What was before the changes, these, or both.")] = "all",
+    scale: Annotated[float, typer.Option(help="1 is the system's original size.")] = 1,
+    seed: Seed = 42,
+) -> None:
+    """Put a system's changes into its stream of the stand-in for Kinesis."""
+    with _told_plainly() as chain:
+        played, address = examples.streamed(system), chain.kinesis.address
+        if running(chain.kinesis) is None:
+            raise SetupError("the stand-in for Kinesis is down", where=address, action="make up KINESIS=1")
+        make_streams(address, [played.stream])
+        records = played.records(scale=scale, seed=seed, phase=phase)
+        _timed(played.stream, lambda: f"{put_records(address, played.stream, records):,} records")
 
 
 @app.command()

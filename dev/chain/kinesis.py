@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,14 +16,18 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from dev.chain.processes import Server
 from dev.chain.settings import ROOT
+from examples.system import StreamRecord
 from ingest.config.connections import KinesisConnection
 from ingest.config.project import Project
 from ingest.config.sources_file import load_sources
+from ingest.errors import LakeError
 
 REGION = "us-east-1"
 # A name and a key that the stand-in takes, as any other.
 ANYBODY = "lake"
 _SHARDS = 2
+# Records of one call (the Kinesis Data Streams API Reference, "PutRecords").
+_MOST_AT_ONCE = 500
 
 
 class Kinesis(Server):
@@ -71,6 +76,18 @@ def make_streams(address: str, names: Iterable[str]) -> list[str]:
     for name in sorted(set(names) - there):
         client.create_stream(StreamName=name, ShardCount=_SHARDS)
     return sorted(there | set(names))
+
+
+def put_records(address: str, name: str, records: Iterable[StreamRecord]) -> int:
+    """Puts records into a stream, in order, each into the shard of its partition key; how many there were."""
+    client, coming, put = client_of(address), iter(records), 0
+    while part := list(islice(coming, _MOST_AT_ONCE)):
+        entries = [{"PartitionKey": record.partition_key, "Data": record.data} for record in part]
+        told = client.put_records(StreamName=name, Records=entries)
+        if told["FailedRecordCount"]:
+            raise LakeError(f"{told['FailedRecordCount']} of {len(part)} records were refused", where=f"stream {name}")
+        put += len(part)
+    return put
 
 
 def declared_streams() -> list[str]:

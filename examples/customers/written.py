@@ -16,12 +16,12 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from examples.customers.changes import WORKED_EXAMPLE, Change, Item, history
+from examples.customers.changes import WORKED_EXAMPLE, Change, History, Item, history
 from examples.generating.debezium import Form
 from examples.generating.draw import stream
 from examples.generating.generate import Phase, Progress
 from examples.generating.sink import oracle_file, write_oracle, write_whole
-from examples.system import Demonstrated
+from examples.system import Demonstrated, StreamRecord
 from ingest.errors import LakeError
 
 STREAM: Final = "test_cdc_cust"
@@ -87,6 +87,22 @@ class StreamExample(Demonstrated):
         each = [(found.records, found.files, found.late, found.repeated) for found in summaries]
         return Summary(*(sum(numbers) for numbers in zip(*each, strict=True)))
 
+    @property
+    def stream(self) -> str:
+        """The stream that the table's changes go into."""
+        return STREAM
+
+    def records(self, *, scale: float, seed: int, phase: Phase) -> Iterator[StreamRecord]:
+        """The same changes as records of Kinesis Data Streams for DynamoDB, in the order of their arrival in files."""
+        lived = history(scale, seed, _LAST_DAY)
+        at_us = dict(_created(lived))
+        delivered = [] if phase == "changes" else list(lived.inserts)
+        if phase != "snapshot":
+            delivered += _delivered(lived.changes, stream(seed, 701))[0]
+        for change in delivered:
+            record = kinesis_record_of(change, at_us[change.sequence])
+            yield StreamRecord(change.id, json.dumps(record, ensure_ascii=False).encode())
+
     def expected(self, to: Path, phase: Phase) -> Mapping[str, Path]:
         """The file with the items as they must be after a phase."""
         return {TABLE: oracle_file(to, "changes" if phase == "all" else phase, TABLE)}
@@ -119,6 +135,38 @@ def record_of(change: Change, *, view: str = "NEW_AND_OLD_IMAGES") -> dict[str, 
     if change.is_ttl:
         record["userIdentity"] = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
     return record
+
+
+def kinesis_record_of(change: Change, at_us: int) -> dict[str, Any]:
+    """A change as a record of Kinesis Data Streams for DynamoDB: both images, no sequence number, no view type.
+
+    Source: the DynamoDB Developer Guide, "Using Kinesis Data Streams to capture changes to DynamoDB".
+    """
+    record = record_of(change)
+    told = {name: record["dynamodb"][name] for name in ("Keys", "NewImage", "OldImage", "SizeBytes")
+            if name in record["dynamodb"]}  # fmt: skip
+    return {
+        "awsRegion": record["awsRegion"],
+        "eventID": record["eventID"],
+        "eventName": record["eventName"],
+        "userIdentity": record.get("userIdentity"),
+        "recordFormat": "application/json",
+        "tableName": "cust",
+        "dynamodb": {
+            "ApproximateCreationDateTime": at_us,
+            "ApproximateCreationDateTimePrecision": "MICROSECOND",
+            **told,
+        },
+        "eventSource": "aws:dynamodb",
+    }
+
+
+def _created(lived: History) -> Iterator[tuple[int, int]]:
+    """When each change was made, in microseconds that grow with the sequence numbers, by these."""
+    at_us = 0
+    for change in (*lived.inserts, *lived.changes):
+        at_us = max(at_us + 1, 1_000 * change.at_ms)
+        yield change.sequence, at_us
 
 
 def _image(item: Item) -> dict[str, dict[str, str]]:

@@ -27,6 +27,7 @@ from dev.chain.processes import free_port
 from ingest.cli.app import app
 from ingest.config.connections import KinesisConnection
 from ingest.errors import DeclarationError, InputError, SetupError, UnavailableError
+from ingest.schema.connectors import connector_of
 from ingest.sources import kinesis_client
 from ingest.sources.base import Withheld
 from ingest.sources.kinesis import UnreadShards
@@ -194,7 +195,7 @@ def test_what_may_have_expired_is_an_error_and_what_is_there_is_not(connection: 
     assert as_of(23).number == 3, "within the retention nothing has expired"
     with pytest.raises(InputError, match=r"was read up to .* UTC, and the stream keeps records for 24 hours"):
         as_of(25)
-    del streams(REGION)[played.name].shards["shardId-000000000001"]
+    played.stream.vanish("shardId-000000000001")
     with pytest.raises(InputError, match="shardId-000000000001 is gone, and was not read to its end") as caught:
         as_of(0)
     assert "lake position --to earliest" in caught.value.message
@@ -338,6 +339,23 @@ def test_lake_check_looks_at_the_stream(
     assert result.exit_code == 1
     assert f"{played.name}, 2 open shards, keeps records for 24 hours" in result.stdout
     assert "there is no such stream" in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "ordered_by"),
+    [({}, ("__source_ts_us",)), ({"order_by": ["__sequence_number"]}, ("__sequence_number",))],
+)
+def test_records_of_dynamodb_are_ordered_by_their_time_unless_declared_otherwise(
+    options: dict[str, Any], ordered_by: tuple[str, ...], make_project: MakeProject
+) -> None:
+    table = table_of("item", {"id": "int"}, ["id"], connection="stream", connector="dynamodb", **options)
+    project = make_project({"tables": [table]})
+    connection = {"stream": {"type": "kinesis", "region": REGION}}
+    (project.root / "connections.yml").write_text(yaml.safe_dump(connection), encoding="utf-8")
+    (declared,) = project.source().tables
+    order = connector_of(declared).order
+    assert order is not None
+    assert order.columns == ordered_by
 
 
 def test_a_connection_holds_no_secret(make_project: MakeProject) -> None:

@@ -18,7 +18,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from examples import Form, Summary, databases, generate
+from examples import Form, Summary, Written, generate, system
 from ingest.config.tables import Table
 from ingest.decode import json_forms
 
@@ -114,9 +114,10 @@ class Ops:
     files: int
 
     @classmethod
-    def of(cls, summary: Summary, topic: str) -> Ops:
+    def of(cls, written: Written, topic: str) -> Ops:
         """Of the summary's one entry for the topic."""
-        return next((cls(entry.records, entry.files) for entry in summary.topics if entry.topic == topic), cls(0, 0))
+        assert isinstance(written, Summary)
+        return next((cls(entry.records, entry.files) for entry in written.topics if entry.topic == topic), cls(0, 0))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ def test_snapshot_then_changes_give_the_source(
     data = project.root  # its bronze folder is the project's
     topics = {table.name: table.options.topic for table in project.source().choose(chosen(project, form))}
 
-    snapshot = databases("tickit").generate(data, scale=SCALE, seed=SEED, form=form, phase="snapshot")
+    snapshot = system("tickit").generate(data, scale=SCALE, seed=SEED, form=form, phase="snapshot")
     landed = project.land_well(spark, *topics)
     for name, topic in topics.items():
         expected = Ops.of(snapshot, topic)
@@ -149,7 +150,7 @@ def test_snapshot_then_changes_give_the_source(
     assert {(result.taken, result.counts.read) for result in again.values()} == {(0, 0)}
     assert instants(spark, project, topics) == before
 
-    changes = databases("tickit").generate(data, scale=SCALE, seed=SEED, form=form, phase="changes")
+    changes = system("tickit").generate(data, scale=SCALE, seed=SEED, form=form, phase="changes")
     landed = project.land_well(spark, *topics)
     for name, topic in topics.items():
         expected = Ops.of(changes, topic)
