@@ -20,6 +20,8 @@ KEYS = "tests/ingest/test_record_keys.py"
 REGISTRY = "tests/ingest/test_registry.py"
 FLAT = "tests/ingest/test_flat.py"
 HABITS = "tests/macros/test_habits.py"
+PARTS = "tests/macros/test_parts.py"
+INCREMENTS = "tests/macros/test_increments.py"
 LATER_BATCHES = f"{ORDER}::test_late_and_repeated_events_of_later_batches_are_told_apart_and_counted"
 MENDED = f"{MODEL}::test_a_delivery_that_once_differed"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dev.mutations.base import HABITS, Mutation
+from dev.mutations.base import HABITS, INCREMENTS, PARTS, Mutation
 
 MACROS = (
     # Increments: each of these had let a table differ from its model's select.
@@ -60,6 +60,34 @@ MACROS = (
         "macros/hudi/materialization_view.sql",
         "{%- if hudi_stays(this, existing) -%}",
         "{%- if false -%}",
-        ("tests/macros/test_parts.py::test_what_is_there_stays_where_a_run_reads_no_rows_or_some",),
+        (f"{PARTS}::test_what_is_there_stays_where_a_run_reads_no_rows_or_some",),
+    ),
+    Mutation(
+        "is_incremental() leaves no word of itself",
+        "macros/adapter/is_incremental.sql",
+        ".update(asks_is_incremental=true)",
+        ".update(asks_is_incremental=false)",
+        (f"{PARTS}::test_a_model_that_asks_is_incremental_keeps_its_rows",),
+    ),
+    Mutation(
+        "a seed has changed whenever it is written",
+        "macros/increment/table_version.sql",
+        "{'rows': _rows_of(relation)}",
+        "{'files': _files_of(relation)}",
+        (f"{INCREMENTS}::test_a_seed_that_is_written_again_has_not_changed",),
+    ),
+    Mutation(
+        "a row is not looked for where it was before",
+        "macros/increment/upstream_changes.sql",
+        "seen=[since.completed] + meanwhile",
+        "seen=[]",
+        (f"{INCREMENTS}::test_a_row_reaches_others_by_what_they_read_of_it",),
+    ),
+    Mutation(
+        "a proof does not see rows that are missing",
+        "macros/tests/equals_its_select.sql",
+        "where rows_in_table <> rows_in_select or hash_difference <> 0",
+        "where rows_in_table > rows_in_select",
+        (f"{HABITS}::test_a_model_can_be_proven",),
     ),
 )
