@@ -85,10 +85,21 @@ class Query:
 
 @dataclass(frozen=True)
 class Compiled:
-    """What the rules look at: queries, and the manifest's sources."""
+    """What the rules look at.
+
+    Attributes
+    ----------
+    queries:
+        The models and snapshots.
+    sources:
+        The declared tables, as the manifest has them.
+    has_own_tables:
+        Whether the project makes Iceberg tables by a macro of its own, which casts their timestamps (`macros/athena/`).
+    """
 
     queries: tuple[Query, ...]
     sources: tuple[Node, ...]
+    has_own_tables: bool = False
 
     @classmethod
     def of(cls, manifest: Node) -> Compiled:
@@ -101,7 +112,8 @@ class Compiled:
             types = derived(str(node.get("compiled_code") or ""), schema)
             _add(schema, node, declared(node) | {name: kind.sql(DIALECT) for name, kind in types.items()})
             queries.append(Query(node, types))
-        return cls(tuple(queries), tuple(manifest["sources"].values()))
+        own = f"macro.{manifest['metadata']['project_name']}.athena__create_table_as"
+        return cls(tuple(queries), tuple(manifest["sources"].values()), own in manifest["macros"])
 
 
 def parsed(text: str) -> exp.Expr | SqlglotError:

@@ -90,17 +90,19 @@ def functions(compiled: Compiled) -> Found:
 def timestamp_precisions(compiled: Compiled) -> Found:
     """A timestamp that the table Athena writes cannot hold: Hive tables hold milliseconds, Iceberg tables microseconds.
 
-    A Hive table and a view hold none with time zone.
+    A Hive table and a view hold none with time zone. Of Iceberg tables that the project makes itself it looks at no
+    precision, for they are made with a cast.
     https://docs.aws.amazon.com/athena/latest/ug/engine-versions-reference-0003.html ("Timestamp changes") and
     https://docs.aws.amazon.com/athena/latest/ug/querying-iceberg-supported-data-types.html. Trino writes what it gets.
     """
     for query in compiled.queries:
+        is_asked = query.is_table and not (query.is_iceberg and compiled.has_own_tables)
         for column, kind in query.types.items():
             if kind.this in ZONED and not (query.is_table and query.is_iceberg):
                 yield query.name, f"shows {column} with time zone, expected a timestamp without"
-            elif kind.this in TIMESTAMPS and query.is_table and _precision(kind) != query.precision:
+            elif kind.this in TIMESTAMPS and is_asked and _precision(kind) != query.precision:
                 yield query.name, f"writes {column} as timestamp({_precision(kind)}), expected {_wanted(query)}"
-        for column in _untold(query) if query.is_table else ():
+        for column in _untold(query) if is_asked else ():
             yield (
                 query.name,
                 f"writes {column} with an unknown precision, expected a cast to {_wanted(query)}",
@@ -127,14 +129,20 @@ def _untold(query: Query) -> list[str]:
 def open_partitions(compiled: Compiled) -> Found:
     """A partitioned table that one statement may write more than 100 partitions of.
 
-    https://docs.aws.amazon.com/athena/latest/ug/ctas-insert-into.html. dbt-athena writes in parts of 100 with
-    `force_batch: true`; a bucket transform of at most 100 has no more.
+    https://docs.aws.amazon.com/athena/latest/ug/ctas-insert-into.html. `partition_by` is what models say for every
+    engine, and `partitioned_by` dbt-athena's own, which it writes in parts of 100 with `force_batch: true`. A bucket
+    transform of at most 100 has no more.
     """
     for query in compiled.queries:
-        parts = query.config.get("partitioned_by") or []
-        if query.is_table and parts and not query.config.get("force_batch") and not _is_bounded(parts):
+        own = [] if query.config.get("force_batch") else _listed(query.config.get("partitioned_by"))
+        parts = [*_listed(query.config.get("partition_by")), *own]
+        if query.is_table and parts and not _is_bounded(parts):
             told = f"is partitioned by {', '.join(parts)}, and one statement writes at most {PARTITIONS} partitions"
-            yield query.name, f"{told}: expected force_batch: true"
+            yield query.name, f"{told}: expected few, with the reason in the baseline, or a bucket transform"
+
+
+def _listed(told: Any) -> list[str]:
+    return [told] if isinstance(told, str) else list(told or ())
 
 
 def _is_bounded(parts: list[str]) -> bool:

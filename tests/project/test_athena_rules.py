@@ -47,6 +47,7 @@ class Project:
             "config": {"meta": {"ingest": {"key": ["sale_id"]}}}, "source_meta": {"ingest": {"table_version": 6}},
         }  # fmt: skip
         self.nodes: Manifest = {}
+        self.macros: Manifest = {}
         self.view = self.add("stg_sales", STAGING, "staging", ["source.shop.sale"], materialized="view")
         self.mart = self.add("fct_sales", WELL, "sales", ["model.shop.stg_sales"], table_type="iceberg")
 
@@ -63,7 +64,10 @@ class Project:
 
     def found(self) -> dict[tuple[str, str], str]:
         """What violates a rule."""
-        manifest = {"nodes": self.nodes, "sources": {"source.shop.sale": self.source}}
+        manifest = {
+            "nodes": self.nodes, "sources": {"source.shop.sale": self.source}, "macros": self.macros,
+            "metadata": {"project_name": "shop"},
+        }  # fmt: skip
         return violations(Compiled.of(manifest))
 
 
@@ -100,6 +104,17 @@ def declared(name: str, **contract: Any) -> Change:
             name: {"data_type": contract.pop("data_type", "int"), "quote": contract.pop("quote", None)}
         }
         project.mart["config"]["contract"] = contract
+
+    return change
+
+
+def own_tables(*changes: Change, package: str = "shop") -> Change:
+    """Has a package make tables by a macro of its own, and changes the project besides."""
+
+    def change(project: Project) -> None:
+        project.macros[f"macro.{package}.athena__create_table_as"] = {}
+        for each in changes:
+            each(project)
 
     return change
 
@@ -153,7 +168,16 @@ WRONG: list[tuple[str, Change, str, str, str]] = [
      "timestamp_precisions", "fct_sales", "shows at with time zone"),
     ("a timestamp of an unknown function", of_an_unknown_type, "timestamp_precisions", "fct_sales",
      "writes sold_at with an unknown precision"),
-    ("partitions", parts("sale_id"), "open_partitions", "fct_sales", "expected force_batch: true"),
+    ("milliseconds in tables of dbt-athena's own", own_tables(mart(SOLD_AT), package="dbt_athena"),
+     "timestamp_precisions", "fct_sales", "timestamp(3)"),
+    ("microseconds in a Hive table of a project's own", own_tables(mart(WELL, table_type="hive")),
+     "timestamp_precisions", "fct_sales", "timestamp(6)"),
+    ("partitions", parts("sale_id"), "open_partitions", "fct_sales", "expected few, with the reason in the baseline"),
+    ("partitions of every engine", lambda project: project.mart["config"].update(partition_by="sale_id"),
+     "open_partitions", "fct_sales", "is partitioned by sale_id"),
+    ("partitions of every engine, in parts", lambda project: project.mart["config"].update(
+        partition_by=["sale_id"], force_batch=True,
+     ), "open_partitions", "fct_sales", "is partitioned by sale_id"),
     ("buckets by days", parts("day(sold_at)", "bucket(sale_id, 4)"), "open_partitions", "fct_sales", "day(sold_at)"),
     ("200 buckets", parts("bucket(sale_id, 20)", "bucket(price, 10)"), "open_partitions", "fct_sales", "bucket"),
     ("a reserved alias", mart(FROM_VIEW.format("sale_id as first")), "reserved_words", "fct_sales", "names first"),
@@ -190,6 +214,8 @@ RIGHT: list[tuple[str, Change]] = [
     ("milliseconds in Hive", mart(SOLD_AT, table_type="hive")),
     ("microseconds of another Iceberg table", days_of_the_mart),
     ("a time zone in an Iceberg table", mart(FROM_VIEW.format("now() as built_at"))),
+    ("milliseconds where a project casts them", own_tables(mart(SOLD_AT))),
+    ("unknown types where a project casts them", own_tables(of_an_unknown_type, mart(FROM_VIEW.format("price as x")))),
     ("partitions in parts", parts("sale_id", force_batch=True)),
     ("a hundred buckets", parts("bucket(sale_id, 10)", "bucket(price, 10)")),
     ("a reserved word in quotes", mart(FROM_VIEW.format('sale_id as "first"'))),
