@@ -12,7 +12,8 @@ from dev.mutations.decode import DECODE
 from dev.mutations.landing import LANDING
 from dev.mutations.macros import MACROS
 from dev.mutations.silver import SILVER
+from dev.mutations.systems import SYSTEMS
 
 __all__ = ["MUTATIONS", "Mutation"]
 
-MUTATIONS = (*CHANGES, *DECODE, *LANDING, *SILVER, *MACROS)
+MUTATIONS = (*CHANGES, *DECODE, *LANDING, *SILVER, *MACROS, *SYSTEMS)
