@@ -7,7 +7,7 @@ SYSTEM ?= tickit
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down logs test test-systems test-real test-slow test-long test-fast mutations lint format docs slim nightly bench packages lock clean
+.PHONY: help setup demo up down logs test test-systems test-real test-athena test-slow test-long test-fast mutations lint format docs slim nightly bench packages lock clean
 
 help:  ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,8 +21,8 @@ $(VENV)/.ready: requirements.lock pyproject.toml ingest/spark/jars.lock ingest/s
 demo: setup  ## Generate a database, land it, build and test the marts, land its changes, build again (SCALE=0.01: a quick look; SYSTEM=tickit)
 	@python -m dev.demo $(SYSTEM) --scale $(SCALE)
 
-up: setup  ## Start the real chain: databases, Kafka, registry, Connect with Debezium (SCALE=0.01, JSON=1, SYSTEM=tickit, KINESIS=1: docs/operate/chain.md)
-	@python -m dev.chain up --system $(SYSTEM) --scale $(SCALE) $(if $(JSON),--with-json) $(if $(KINESIS),--with-kinesis $(STREAMS:%=--stream %))
+up: setup  ## Start the real chain: databases, Kafka, registry, Connect with Debezium (SCALE=0.01, JSON=1, SYSTEM=tickit, KINESIS=1: docs/operate/chain.md); ATHENA=1: a local Athena instead
+	@python -m dev.chain up --system $(SYSTEM) --scale $(SCALE) $(if $(JSON),--with-json) $(if $(KINESIS),--with-kinesis $(STREAMS:%=--stream %)) $(if $(ATHENA),--athena)
 
 down: setup  ## Stop it; what it holds stays
 	@python -m dev.chain down
@@ -39,6 +39,9 @@ test-real: setup  ## The tests against real servers, whose packages dev/servers.
 
 test-systems: setup  ## The other systems: their events landed, their models built, their expected results
 	pytest -n 2 --dist loadfile -m "slow and not long" tests/systems
+
+test-athena: setup  ## The tests on a local Athena: dbt's target athena beside Spark
+	pytest -m athena
 
 test-slow: setup  ## Histories, transactions, erasure; landing and dbt killed, full disks
 	pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not long"

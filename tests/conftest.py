@@ -42,6 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "slow: histories, transactions, erasure, killed processes, full disks (make test-slow)"
     )
+    config.addinivalue_line("markers", "athena: a lake on a stand-in for S3 and Glue (make test-athena)")
     config.addinivalue_line("markers", "long: many random cases or crashes (make test-long)")
     config.addinivalue_line("markers", "athena: a lake on a stand-in for S3 and Glue (make test-athena)")
 

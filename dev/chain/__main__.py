@@ -21,6 +21,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 import examples
+from dev.chain.aws import environment_of, make_buckets
 from dev.chain.connectors import connectors, deploy
 from dev.chain.databases import DEFAULT_ROW_CHANGES, Databases, apply_changes
 from dev.chain.kinesis import declared_streams, make_streams, put_records
@@ -100,10 +101,17 @@ def up(
     with_kinesis: Annotated[
         bool, typer.Option("--with-kinesis", help="Also a stand-in for Kinesis, with the declared streams.")
     ] = False,
+    athena: Annotated[
+        bool,
+        typer.Option("--athena", help="A local Athena instead, with S3 and Glue: nothing of the chain is started."),
+    ] = False,
     stream: Annotated[list[str] | None, typer.Option(help="One more stream of it; may be given again.")] = None,
 ) -> None:
     """Install what is missing, start what does not run, fill empty databases, post the connectors."""
     with _told_plainly() as chain, _alone(chain):
+        if athena:
+            _start_athena(chain)
+            return
         filled = _databases(chain, system)
         wanted = connectors(filled.example, with_json=with_json)
         if subprocess.run(["bash", ROOT / "dev" / "servers.sh"], check=False).returncode != 0:
@@ -117,6 +125,17 @@ def up(
         _start([connect])
         _timed("connectors", lambda: ", ".join(deploy(chain.connect, wanted)))
         _show(chain)
+
+
+def _start_athena(chain: Chain) -> None:
+    # One after the other: Trino looks for what it reads when it starts.
+    for server in chain.local_athena:
+        _start([server])
+    _timed("buckets", lambda: ", ".join(make_buckets(chain.aws.address)))
+    _show(chain)
+    out.print("for dbt (--target athena) and AWS's own tools:")
+    for name, value in environment_of(chain.aws.address, chain.athena.address).items():
+        out.print(f"  export {name}={value}", markup=False)
 
 
 def _databases(chain: Chain, system: str) -> Databases:

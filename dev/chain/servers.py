@@ -17,10 +17,13 @@ from pathlib import Path
 
 import httpx
 
-from dev.chain.artifacts import registry_java, unpacked
+from dev.chain.artifacts import newer_java, unpacked
+from dev.chain.athena.server import Athena
+from dev.chain.aws import Aws
 from dev.chain.kinesis import Kinesis
 from dev.chain.processes import Server, give, owner_of, run
 from dev.chain.settings import HOST, Settings, write_private
+from dev.chain.trino import Trino
 from ingest.errors import SetupError
 from ingest.spark.jars import choose_java
 
@@ -238,7 +241,7 @@ class Registry(Server):
             "apicurio.storage.sql.kind": "h2",
             "apicurio.datasource.url": f"jdbc:h2:file:{self.folder / 'data' / 'registry'}",
         }
-        return [registry_java() / "bin" / "java", "-Xmx320m", *_SMALL_JAVA,
+        return [newer_java(21, "the schema registry") / "bin" / "java", "-Xmx320m", *_SMALL_JAVA,
                 *(f"-D{name}={value}" for name, value in settings.items()),
                 "-jar", unpacked("registry") / "quarkus-run.jar"]  # fmt: skip
 
@@ -316,11 +319,16 @@ class Chain:
     registry: Registry
     connect: Connect
     kinesis: Kinesis
+    aws: Aws
+    trino: Trino
+    athena: Athena
 
     @classmethod
     def of(cls, settings: Settings) -> Chain:
         """The servers as the settings describe them; none is started."""
         home, ports, passwords = settings.home, settings.ports, settings.passwords
+        aws = Aws(home / "aws", ports["LAKE_AWS_PORT"])
+        trino = Trino(home / "trino", ports["LAKE_TRINO_PORT"], aws.address)
         return cls(
             settings,
             PostgreSQL(home / "postgresql", ports["LAKE_POSTGRESQL_PORT"], passwords["LAKE_POSTGRESQL_PASSWORD"]),
@@ -329,6 +337,9 @@ class Chain:
             Registry(home / "registry", ports["LAKE_REGISTRY_PORT"]),
             Connect(home / "connect", ports["LAKE_CONNECT_PORT"], settings.variables),
             Kinesis(home / "kinesis", ports["LAKE_KINESIS_PORT"]),
+            aws,
+            trino,
+            Athena(home / "athena", ports["LAKE_ATHENA_PORT"], trino.address, aws.address),
         )
 
     @property
@@ -339,7 +350,12 @@ class Chain:
     @property
     def all(self) -> Sequence[Server]:
         """Those, and what is started where it is asked for."""
-        return (*self.servers, self.kinesis)
+        return (*self.servers, self.kinesis, *self.local_athena)
+
+    @property
+    def local_athena(self) -> Sequence[Server]:
+        """What answers as S3, Glue and Athena, in the order in which they need each other."""
+        return (self.aws, self.trino, self.athena)
 
 
 def java_command(main: str, *, heap_mb: int) -> list[str | Path]:

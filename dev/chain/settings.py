@@ -23,6 +23,9 @@ PORTS: Mapping[str, int] = {
     "LAKE_REGISTRY_PORT": 18080,
     "LAKE_CONNECT_PORT": 18083,
     "LAKE_KINESIS_PORT": 15000,
+    "LAKE_AWS_PORT": 15001,
+    "LAKE_TRINO_PORT": 15002,
+    "LAKE_ATHENA_PORT": 15003,
 }
 # Of the databases' owner (`lake`), and of the user that Debezium logs in as (`debezium`).
 PASSWORDS = (
