@@ -7,7 +7,7 @@
     {%- if deferred and invocation_args_dict.get('defer') -%}
         {%- set is_chosen = node.unique_id in selected_resources -%}
         {%- if (invocation_args_dict.get('favor_state') and not is_chosen) or load_relation(
-            api.Relation.create(schema=node.schema, identifier=node.alias)
+            relation_named(node.schema, node.alias)
         ) is none -%}
             {%- do return(deferred.relation_name) -%}
         {%- endif -%}

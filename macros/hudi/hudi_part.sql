@@ -32,7 +32,7 @@
     {%- if said is none or existing is none or is_replaced -%}
         {%- do return(false) -%}
     {%- endif -%}
-    {%- do run_query('describe query ' ~ model.compiled_code) -%}
+    {%- do look_at(model.compiled_code) -%}
     {%- do log(target ~ ': it stays as it is: ' ~ said ~ ' reads no more of the upstreams than it has to', info=true) -%}
     {%- call statement('main') -%} select 'it stays as it is' as result {%- endcall -%}
     {%- do return(true) -%}

@@ -38,7 +38,7 @@
 {#- How many keys differ between a model's table and its select, and what differs of the first of them. -#}
 {% macro _differing_keys(node, relation) -%}
     {%- set key = key_columns(node.config.unique_key, node.unique_id) -%}
-    {%- set columns = adapter.get_columns_in_relation(api.Relation.create(schema=node.schema, identifier=node.alias)) -%}
+    {%- set columns = adapter.get_columns_in_relation(relation_named(node.schema, node.alias)) -%}
     {%- set parts = {'table': relation, 'select': '(\n' ~ select_of(node) ~ '\n)'} -%}
     {%- set sides = [] -%}
     {%- for side, rows in parts.items() -%}

@@ -11,3 +11,7 @@
         {%- do return(relation) -%}
     {%- endif -%}
 {%- endmacro %}
+
+{% macro athena__get_where_subquery(relation) -%}
+    {%- do return(spark__get_where_subquery(relation)) -%}
+{%- endmacro %}

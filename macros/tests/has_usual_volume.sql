@@ -18,17 +18,14 @@ with volumes as (
 
 bounds as (
     select
-        date_sub(max(volume_day), {{ days }} + 1) as first_day,
-        date_sub(max(volume_day), 1) as judged_day
+        {{ _days_before('max(volume_day)', days + 1) }} as first_day,
+        {{ _days_before('max(volume_day)', 1) }} as judged_day
     from volumes
-    having min(volume_day) <= date_sub(max(volume_day), {{ days }} + 1)
+    having min(volume_day) <= {{ _days_before('max(volume_day)', days + 1) }}
 ),
 
 calendar as (
-    select
-        judged_day,
-        explode(sequence(first_day, judged_day)) as calendar_day
-    from bounds
+    {{ _each_day('bounds', 'first_day', 'judged_day') }}
 ),
 
 volumes_of_days as (
@@ -53,3 +50,35 @@ from judged
 where abs(row_count - usual_row_count) > {{ deviations }} * greatest(deviation, sqrt(usual_row_count))
 
 {% endtest %}
+
+{% macro _days_before(day, count) -%}
+    {{ return(adapter.dispatch('_days_before')(day, count)) }}
+{%- endmacro %}
+
+{% macro spark___days_before(day, count) -%}
+    date_sub({{ day }}, {{ count }})
+{%- endmacro %}
+
+{% macro athena___days_before(day, count) -%}
+    date_add('day', -{{ count }}, {{ day }})
+{%- endmacro %}
+
+{#- A row per day, `calendar_day`, with the last of them. -#}
+{% macro _each_day(relation, first, last) -%}
+    {{ return(adapter.dispatch('_each_day')(relation, first, last)) }}
+{%- endmacro %}
+
+{% macro spark___each_day(relation, first, last) -%}
+    select
+        {{ last }},
+        explode(sequence({{ first }}, {{ last }})) as calendar_day
+    from {{ relation }}
+{%- endmacro %}
+
+{% macro athena___each_day(relation, first, last) -%}
+    select
+        {{ last }},
+        calendar_day
+    from {{ relation }}
+    cross join unnest(sequence({{ first }}, {{ last }})) as days (calendar_day)
+{%- endmacro %}

@@ -5,7 +5,7 @@
 {% macro select_of(node) -%}
     {%- set names -%}
         {{ "{% set model = graph.nodes['" ~ node.unique_id ~ "'] %}" }}
-        {% raw %}{% set ref, this = relation_of_ref, api.Relation.create(schema=model.schema, identifier=model.alias) %}{% endraw %}
+        {% raw %}{% set ref, this = relation_of_ref, relation_named(model.schema, model.alias) %}{% endraw %}
     {%- endset -%}
     {%- do return(render(names ~ node.raw_code)) -%}
 {%- endmacro %}
@@ -25,6 +25,6 @@
     {%- elif found[0].config.materialized == 'ephemeral' -%}
         {%- do return('(\n' ~ select_of(found[0]) ~ '\n)') -%}
     {%- endif -%}
-    {%- set schema, identifier = relation_of(found[0]).replace('`', '').split('.')[-2:] -%}
-    {%- do return(api.Relation.create(schema=schema, identifier=identifier)) -%}
+    {%- set schema, identifier = relation_of(found[0]).replace('`', '').replace('"', '').split('.')[-2:] -%}
+    {%- do return(relation_named(schema, identifier)) -%}
 {%- endmacro %}

@@ -43,7 +43,7 @@ final as (
         purchases.purchase_count,
         purchases.quantity_bought,
         purchases.amount_spent,
-        cast(round(purchases.amount_spent / purchases.purchase_count, 2) as decimal(12, 2)) as average_purchase,
+        {{ quotient('purchases.amount_spent', 'purchases.purchase_count', 'decimal(12, 2)') }} as average_purchase,
 
         -- booleans
         purchases.purchase_count > 1 as is_returning,

@@ -59,10 +59,9 @@ final as (
         coalesce(listings_of_sellers.quantity_listed, 0) as quantity_listed,
         sales_of_sellers.sale_count,
         sales_of_sellers.quantity_sold,
-        cast(
-            round(sales_of_sellers.quantity_sold / nullif(listings_of_sellers.quantity_listed, 0) * 100.0, 2)
-            as decimal(10, 2)
-        ) as sold_prcnt,
+        {{ quotient(
+            'sales_of_sellers.quantity_sold', 'listings_of_sellers.quantity_listed', 'decimal(10, 2)', times=100
+        ) }} as sold_prcnt,
         sales_of_sellers.revenue,
         sales_of_sellers.commission_paid,
         sales_of_sellers.earnings,

@@ -80,10 +80,9 @@ final as (
         coalesce(sales_of_listings.sale_count, 0) as sale_count,
         coalesce(sales_of_listings.quantity_sold, 0) as quantity_sold,
         coalesce(sales_of_listings.revenue, cast(0 as decimal(12, 2))) as revenue,
-        cast(
-            round(coalesce(sales_of_listings.quantity_sold, 0) / nullif(listings.quantity_listed, 0) * 100.0, 2)
-            as decimal(10, 2)
-        ) as sold_prcnt,
+        {{ quotient(
+            'coalesce(sales_of_listings.quantity_sold, 0)', 'listings.quantity_listed', 'decimal(10, 2)', times=100
+        ) }} as sold_prcnt,
         {{ dbt.datediff('listings.listed_at', 'events.starts_at', 'day') }} as days_from_listing_to_event,
         {{ dbt.datediff('listings.listed_at', 'sales_of_listings.first_sold_at', 'day') }} as days_to_first_sale,
 

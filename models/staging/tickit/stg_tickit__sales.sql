@@ -14,9 +14,9 @@ renamed as (
 
         -- numerics
         cast(qtysold as int) as quantity_sold,
-        cast(round(pricepaid / nullif(qtysold, 0), 2) as decimal(8, 2)) as ticket_price,
+        {{ quotient('pricepaid', 'qtysold', 'decimal(8, 2)') }} as ticket_price,
         pricepaid as price_paid,
-        cast(round(commission / nullif(pricepaid, 0) * 100, 2) as decimal(10, 2)) as commission_prcnt,
+        {{ quotient('commission', 'pricepaid', 'decimal(10, 2)', times=100) }} as commission_prcnt,
         commission,
         cast(pricepaid - commission as decimal(9, 2)) as earnings,
 

@@ -1,0 +1,117 @@
+{#- Brings an Iceberg table to what a model's select gives, by one statement, and ends the materialization. -#}
+{% macro athena_merge(existing, sql, on_schema_change, part) -%}
+    {%- set target = this.incorporate(type='table') -%}
+    {{ run_hooks(pre_hooks) }}
+    {%- set key = key_columns(config.get('unique_key'), model.unique_id) -%}
+    {%- set wanted = get_column_schema_from_query(sql) -%}
+    {%- do athena_require_columns(wanted, key) -%}
+    {%- set columns = athena_merge_columns(existing, wanted, on_schema_change) -%}
+    {%- call statement('main') -%}
+        {{ athena_merge_sql(existing, athena_rows(sql, wanted), key, columns, part) }}
+    {%- endcall -%}
+    {{ run_hooks(post_hooks) }}
+    {%- do persist_docs(target, model) -%}
+    {#- Each commit of Iceberg is a version of the table in Glue, which keeps a limited number -#}
+    {%- do adapter.expire_glue_table_versions(target, 4, false) -%}
+    {%- do return({'relations': [target]}) -%}
+{%- endmacro %}
+
+{#-
+    The rows of the select and of the table, by their keys: what one has and the other has not, or has otherwise, is all that is
+    written. Values are compared with nulls as values. A select without a row of a key deletes it, unless the select may be a `part`.
+-#}
+{% macro athena_merge_sql(target, rows, key, columns, part) -%}
+    {%- set names, own = hudi_quoted(columns), 'row(' ~ hudi_quoted(columns) ~ ')' -%}
+    {%- set key_in_lower_case = key | map('lower') | list -%}
+    merge into {{ target }} as present
+    using (
+        select
+            {{ names }},
+            case
+                when {{ hudi_lacks(key) }} then {{ athena_raise("'" ~ model.unique_id ~ ": got a row with a null in unique_key (" ~ key | join(', ')
+                    ~ "), expected one row for each key; nothing was written'", "'new'") }}
+                when _wanted_count > 1 then {{ athena_raise(_shared_key_text(key, '_wanted_count'), "'new'") }}
+                when _wanted_count = 0 then 'gone'
+                else 'new'
+            end as _lake_change
+        from (
+            select
+                {%- for column in columns %}
+                {%- set name = adapter.quote(column) %}
+                {{ name if column | lower in key_in_lower_case else 'arbitrary(' ~ name ~ ') filter (where _is_wanted) as ' ~ name }},
+                {%- endfor %}
+                count_if(_is_wanted) as _wanted_count,
+                count_if(not _is_wanted) as _present_count,
+                arbitrary({{ own }}) filter (where _is_wanted) as _wanted_row,
+                arbitrary({{ own }}) filter (where not _is_wanted) as _present_row
+            from (
+                select true as _is_wanted, {{ names }}
+                from (
+                    {{ rows }}
+                )
+                union all
+                select false as _is_wanted, {{ names }}
+                from {{ target }}
+                {{- _where_of_batch() }}
+            )
+            group by {{ hudi_quoted(key) }}
+        )
+        where {{ '_wanted_count > 0 and ' if part is not none and not _where_of_batch() }}(
+            _wanted_count <> 1 or _present_count = 0 or _wanted_row is distinct from _present_row
+        )
+    ) as changed
+        on {{ hudi_equal('present', 'changed', key) }}
+    when matched and changed._lake_change = 'gone' then delete
+    when matched and changed._lake_change = 'new' then update set
+        {%- for column in columns %}
+        {{ adapter.quote(column) }} = changed.{{ adapter.quote(column) }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    when not matched and changed._lake_change = 'new' then insert ({{ names }})
+        values ({% for column in columns %}changed.{{ adapter.quote(column) }}{{ ', ' if not loop.last }}{% endfor %})
+{%- endmacro %}
+
+{#- The rows of the table that a batch of a microbatch takes the place of; nothing outside of one. -#}
+{% macro _where_of_batch() -%}
+    {%- set begin, end = config.get('__dbt_internal_microbatch_event_time_start'), config.get('__dbt_internal_microbatch_event_time_end') -%}
+    {%- if begin and end -%}
+        {%- set event_time = 'cast(' ~ adapter.quote(config.get('event_time')) ~ ' as timestamp)' -%}
+        {%- set form = '%Y-%m-%d %H:%M:%S' %}
+                where
+                    {{ event_time }} >= timestamp '{{ begin.strftime(form) }}'
+                    and {{ event_time }} < timestamp '{{ end.strftime(form) }}'
+    {%- endif -%}
+{%- endmacro %}
+
+{#- The columns that are merged; new ones are added to the table where `on_schema_change` says so. -#}
+{% macro athena_merge_columns(existing, wanted, on_schema_change) -%}
+    {%- set present = adapter.get_columns_in_relation(existing) -%}
+    {%- set present_names = present | map(attribute='name') | map('lower') | list -%}
+    {%- set wanted_names = wanted | map(attribute='name') | map('lower') | list -%}
+    {%- set added, gone = [], present_names | reject('in', wanted_names) | list -%}
+    {%- for column in wanted if column.name | lower not in present_names -%}
+        {%- do added.append(column) -%}
+    {%- endfor -%}
+    {%- set refused = [] -%}
+    {%- if added and on_schema_change == 'fail' -%}
+        {%- do refused.append('new columns ' ~ added | map(attribute='name') | join(', ')) -%}
+    {%- endif -%}
+    {%- if gone and on_schema_change in ['fail', 'ignore'] -%}
+        {%- do refused.append('no columns ' ~ gone | join(', ')) -%}
+    {%- endif -%}
+    {%- if refused -%}
+        {{ exceptions.raise_compiler_error(
+            model.unique_id ~ ": got " ~ refused | join(', ') ~ " from the model, expected the table's columns"
+            ~ " (on_schema_change = " ~ on_schema_change ~ "); run it once with --full-refresh"
+        ) }}
+    {%- endif -%}
+    {%- if added and on_schema_change in ['append_new_columns', 'sync_all_columns'] -%}
+        {%- do alter_relation_add_columns(existing, athena_typed(added), 'iceberg') -%}
+        {%- set present_names = present_names + added | map(attribute='name') | map('lower') | list -%}
+    {%- endif -%}
+    {%- if gone and on_schema_change == 'sync_all_columns' -%}
+        {%- for column in present if column.name | lower in gone -%}
+            {%- do alter_relation_drop_columns(existing, [column]) -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {%- do return(wanted_names | select('in', present_names) | list) -%}
+{%- endmacro %}

@@ -1,0 +1,108 @@
+{#-
+    The rows of a select as an Iceberg table takes them: times to the microsecond, which is all that Iceberg has, and checked. Athena
+    knows no constraints: `not_null` and `check` are carried out as the rows are read, as Hudi's are. With a `key`, each has one row.
+-#}
+{% macro athena_rows(sql, columns, key=none) -%}
+    {%- set broken = [] -%}
+    {%- for condition, message in hudi_broken_constraints() -%}
+        {%- do broken.append((condition, "'" ~ message | replace("'", "''") ~ "'")) -%}
+    {%- endfor -%}
+    {%- if key -%}
+        {%- do broken.append((hudi_lacks(key), "'" ~ model.unique_id ~ ": got a row with a null in unique_key (" ~ key | join(', ')
+            ~ "), expected one row for each key; nothing was written'")) -%}
+        {%- do broken.append(('_lake_count > 1', _shared_key_text(key, '_lake_count'))) -%}
+    {%- endif -%}
+    select
+        {%- for column in columns %}
+        {%- set name = adapter.quote(column.name) %}
+        {%- set value = 'cast(' ~ name ~ ' as timestamp(6))' if column.dtype | lower == 'timestamp' else name %}
+        {%- if loop.first and broken %}
+        case
+            {%- for condition, message in broken %}
+            when {{ condition }} then {{ athena_raise(message, value) }}
+            {%- endfor %}
+            else {{ value }}
+        end as {{ name }}{{ ',' if not loop.last }}
+        {%- else %}
+        {{ value }} as {{ name }}{{ ',' if not loop.last }}
+        {%- endif %}
+        {%- endfor %}
+    from (
+        {%- if key %}
+        select *, count(*) over (partition by {{ hudi_quoted(key) }}) as _lake_count
+        from (
+            {{ sql }}
+        )
+        {%- else %}
+        {{ sql }}
+        {%- endif %}
+    )
+{%- endmacro %}
+
+{#- A value of another's type that cannot be had: who asks for it gets a text as the error. Athena has no function that raises one. -#}
+{% macro athena_raise(text, value) -%}
+    element_at(array[{{ value }}], cast({{ text }} as integer))
+{%- endmacro %}
+
+{% macro _shared_key_text(key, count) -%}
+    {%- set values = [] -%}
+    {%- for column in key -%}
+        {%- do values.append("'" ~ column ~ " = ' || coalesce(cast(" ~ adapter.quote(column) ~ " as varchar), 'null')") -%}
+    {%- endfor -%}
+    '{{ model.unique_id }}: got ' || cast({{ count }} as varchar) || ' rows of the key ' || {{ values | join(" || ', ' || ") }}
+    || ', expected one row for each key; nothing was written'
+{%- endmacro %}
+
+{#- The contract's columns are the select's, and what the configuration names is among them. -#}
+{% macro athena_require_columns(columns, key) -%}
+    {%- set names = columns | map(attribute='name') | list -%}
+    {%- if config.get('contract').enforced -%}
+        {%- set declared = get_column_schema_from_query(get_empty_schema_sql(model['columns'])) if model['columns'] else [] -%}
+        {%- set from_model, from_contract = athena_described(columns), athena_described(declared) -%}
+        {%- if from_model | sort(attribute='name') != from_contract | sort(attribute='name') -%}
+            {%- do exceptions.raise_contract_error(from_contract, from_model) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {%- for setting, wanted in [('unique_key', key or []), ('partition_by', hudi_partitions())] -%}
+        {%- for column in wanted if column | lower not in names | map('lower') | list -%}
+            {{ exceptions.raise_compiler_error(
+                model.unique_id ~ ": got " ~ setting ~ " column '" ~ column ~ "', expected one of " ~ names | join(', ')
+            ) }}
+        {%- endfor -%}
+    {%- endfor -%}
+{%- endmacro %}
+
+{% macro athena_described(columns) -%}
+    {%- set described = [] -%}
+    {%- for column in columns -%}
+        {%- do described.append({'name': column.name, 'data_type': column.dtype}) -%}
+    {%- endfor -%}
+    {%- do return(described) -%}
+{%- endmacro %}
+
+{#- Whether a table has the columns of a select, by names and types; one that has not is built anew. -#}
+{% macro athena_has_columns_of(existing, sql) -%}
+    {%- set empty = 'select * from ' ~ existing -%}
+    {%- set there, wanted = get_column_schema_from_query(empty), get_column_schema_from_query(sql) -%}
+    {%- do return(athena_described(there) | sort(attribute='name') == athena_described(wanted) | sort(attribute='name')) -%}
+{%- endmacro %}
+
+{#- Columns with the types of the model's contract, where it has one: Athena's answers tell a decimal without its digits. -#}
+{% macro athena_typed(columns) -%}
+    {%- set typed = [] -%}
+    {%- for column in columns -%}
+        {%- set declared = model['columns'].get(column.name, {}).get('data_type') or column.dtype | lower -%}
+        {%- if declared == 'decimal' -%}
+            {{ exceptions.raise_compiler_error(
+                model.unique_id ~ ": got a new column '" ~ column.name ~ "' of type decimal, expected its digits in the model's columns (data_type)"
+            ) }}
+        {%- endif -%}
+        {%- do typed.append(api.Column.create(column.name, dml_data_type(declared))) -%}
+    {%- endfor -%}
+    {%- do return(typed) -%}
+{%- endmacro %}
+
+{% macro athena_is_iceberg(relation) -%}
+    {%- set kind = adapter.get_glue_table_type(relation) -%}
+    {%- do return(kind is not none and kind.value == 'iceberg_table') -%}
+{%- endmacro %}

@@ -1,0 +1,40 @@
+{#-
+    In place of dbt-athena's for Iceberg tables: the rows are checked, and their times are what Iceberg takes (`athena_rows`); partitions
+    are those of `partition_by`, which the model says once for every engine.
+-#}
+{% macro athena__create_table_as(temporary, relation, compiled_code, language='sql', skip_partitioning=false) -%}
+    {%- if resolve_table_type() != 'iceberg' or language != 'sql' -%}
+        {%- do return(dbt.athena__create_table_as(temporary, relation, compiled_code, language, skip_partitioning)) -%}
+    {%- endif -%}
+    {%- set location = adapter.generate_s3_location(
+        relation, config.get('s3_data_dir') or target.s3_data_dir, config.get('s3_data_naming', target.s3_data_naming),
+        config.get('s3_tmp_table_dir', target.s3_tmp_table_dir), config.get('external_location'), temporary
+    ) -%}
+    {%- set is_model, partitions = model.resource_type == 'model', [] if skip_partitioning else hudi_partitions() -%}
+    {%- set key = key_columns(config.get('unique_key'), model.unique_id) if is_model and config.get('unique_key') else none -%}
+    {%- set columns = get_column_schema_from_query(compiled_code) -%}
+    {%- if is_model -%}
+        {%- do athena_require_columns(columns, key) -%}
+    {%- endif -%}
+    {%- do adapter.delete_from_s3(location) -%}
+    create table {{ relation }}
+    with (
+        table_type = 'iceberg',
+        is_external = false,
+        location = '{{ location }}',
+        {%- if partitions %}
+        partitioning = array['{{ partitions | join("', '") }}'],
+        {%- endif %}
+        format = 'parquet'
+    )
+    as
+    {{ athena_rows(compiled_code, columns, key) }}
+{%- endmacro %}
+
+{#- What dbt makes to learn the types of a unit test's columns is a view here: a table would have to have times of its own kind. -#}
+{% macro athena__get_create_table_as_sql(temporary, relation, sql) -%}
+    {%- if model.resource_type == 'unit_test' -%}
+        {%- do return('create or replace view ' ~ relation ~ ' as ' ~ sql) -%}
+    {%- endif -%}
+    {%- do return(create_table_as(temporary, relation, sql)) -%}
+{%- endmacro %}
