@@ -40,7 +40,7 @@ test-real: setup  ## The tests against real servers, whose packages dev/servers.
 test-systems: setup  ## The other systems: their events landed, their models built, their expected results
 	pytest -n 2 --dist loadfile -m "slow and not long" tests/systems
 
-test-athena: setup  ## The tests on a local Athena: dbt's target athena beside Spark
+test-athena: setup  ## A lake on S3 and Glue, and dbt's target athena beside Spark: on stand-ins of AWS on this machine
 	pytest -m athena
 
 test-slow: setup  ## Histories, transactions, erasure; landing and dbt killed, full disks

@@ -7,6 +7,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,11 +51,18 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The embedded session of the repository's own profile, with a lake of its own."""
+    with embedded_session(tmp_path_factory.mktemp("lake")) as session:
+        yield session
+
+
+@contextmanager
+def embedded_session(home: Path) -> Iterator[SparkSession]:
+    """The embedded session of the repository's own profile, with the folder of a lake; Java ends with the block."""
     before = Path.cwd()
     with pytest.MonkeyPatch.context() as patch:
         for name in ("LAKE_TARGET", "LAKE_SCHEMA", "DBT_PROFILES_DIR", "DBT_PROJECT_DIR", "SPARK_HOME"):
             patch.delenv(name, raising=False)
-        patch.setenv("LAKE_HOME", str(tmp_path_factory.mktemp("lake")))
+        patch.setenv("LAKE_HOME", str(home))
         patch.setenv("LAKE_MEMORY", "1500m")
         project = Project.load(REPOSITORY)
         session = open_session(

@@ -95,6 +95,12 @@ class Project:
             renderer=with_target,
         )
 
+    @property
+    def lake_root(self) -> str:
+        """Where the schemas of the lake are: of an embedded session, as its target says. Empty where it does not."""
+        settings = self.target.get("server_side_parameters") or {}
+        return str(settings.get("spark.sql.warehouse.dir") or "")
+
     def connection(self, name: str, *, where: str) -> EventConnection:
         """The connection for events of that name; `where` is the place that asks for it."""
         found = self.connections.get(name)

@@ -29,6 +29,7 @@ from ingest.config.checks import (
     require_topics,
 )
 from ingest.config.connections import EventConnection
+from ingest.config.lake import required_table_version
 from ingest.config.project import Project
 from ingest.config.rendering import Yaml, declaration_error, read_yaml
 from ingest.config.schema_files import with_meanings
@@ -220,9 +221,12 @@ def _table(project: Project, file: Path, source: str, schema: str, defaults: Yam
     name = _text(raw, "name", where=f"{file}: {source}.tables")
     where = f"{file}: {source}.{name}"
     refusals = Refusals()
-    options = refusals.of(_options, {**defaults, **_ingest_meta(raw, where=where)}, where=where)
-    columns, excluded = refusals.of(_columns, raw, where=where) or ((), ())
     external = refusals.of(_external, raw, where=where)
+    location = str((external or {}).get("location") or name)
+    version = required_table_version(location if _is_absolute(location) else project.lake_root)
+    by_place = {} if version is None else {"table_version": version}
+    options = refusals.of(_options, {**by_place, **defaults, **_ingest_meta(raw, where=where)}, where=where)
+    columns, excluded = refusals.of(_columns, raw, where=where) or ((), ())
     named = refusals.of(_identifier, str(raw.get("identifier") or name), where=where)
     if options is None:
         raise refusals.error
@@ -246,13 +250,14 @@ def _table(project: Project, file: Path, source: str, schema: str, defaults: Yam
         source=source,
         name=str(named),
         schema=schema,
-        location=str((external or {}).get("location") or name),
+        location=location,
         columns=columns,
         options=whole,
         connection=connection,
         where=where,
         database=database or None,
         excluded=excluded,
+        description=str(raw.get("description") or ""),
     )
 
 
@@ -288,6 +293,10 @@ def _connection(
         refusals.of(require_topics, options, connection, where=where)
     refusals.tell()
     return connection
+
+
+def _is_absolute(location: str) -> bool:
+    return "://" in location or location.startswith("/")
 
 
 def _external(raw: Yaml, *, where: str) -> Yaml:
@@ -328,7 +337,8 @@ def _column(raw: Yaml, *, where: str) -> tuple[Column, str | None]:
     data_type = parse_data_type(_text(raw, "data_type", where=here), where=here)
     refuse_idle_options(options, data_type, where=f"{here}: config.meta.ingest")
     given = options.model_dump(exclude={"policy", "substring_of"})
-    column = Column(name, data_type, **given, substring_of=options.substring_of)
+    description = str(raw.get("description") or "")
+    column = Column(name, data_type, **given, substring_of=options.substring_of, description=description)
     if options.policy != "hash":
         return column, options.policy
     if not is_hashable(data_type):

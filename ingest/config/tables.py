@@ -182,7 +182,7 @@ class Column:
     Those that silver has besides the declared ones, by the schema policy, are columns as well, but not `declared`.
     `hashed_from`: the type of the values whose hashes silver has (`policy: hash`); `hashed_before`: where the events
     that are decoded, out of the quarantine, hold the hashes themselves. `substring_of`: no event has it, silver derives
-    it from the key.
+    it from the key. `description`: what catalogs tell readers of it.
     """
 
     name: str
@@ -196,6 +196,7 @@ class Column:
     hashed_from: T.DataType | None = None
     hashed_before: T.DataType | None = None
     substring_of: Substring | None = None
+    description: str = ""
 
     @property
     def source_type(self) -> T.DataType:
@@ -207,7 +208,8 @@ class Column:
 class Table:
     """A table of a source system and how its changes are landed.
 
-    `excluded` are declared columns that nothing is written of; they are none of its `columns`.
+    `excluded` are declared columns that nothing is written of; they are none of its `columns`. `description` is what
+    catalogs tell readers of the table.
     """
 
     source: str
@@ -220,6 +222,7 @@ class Table:
     where: str
     database: JdbcConnection | None = None
     excluded: tuple[str, ...] = ()
+    description: str = ""
 
     @property
     def hashed(self) -> dict[str, T.DataType]:

@@ -15,6 +15,7 @@ from ingest.config.tables import Table
 from ingest.errors import LakeError
 from ingest.landing.table import Landed
 from ingest.silver.ledger import Ledger
+from ingest.spark import s3
 from ingest.spark.jvm import root_cause
 from ingest.spark.shared import Shared
 
@@ -61,8 +62,9 @@ def _names(spark: SparkSession, schema: str) -> list[str]:
 
 
 def unexpected_error(table: Table, error: Exception) -> LakeError:
+    action = s3.to_do(str(error))
     return LakeError(
         root_cause(error),
         where=table.relation,
-        action="nothing of this batch was landed; `--debug` shows the whole error",
+        action=f"{f'{action}; ' if action else ''}nothing of this batch was landed; `--debug` shows the whole error",
     )

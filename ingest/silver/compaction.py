@@ -6,6 +6,7 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
+from ingest.config.lake import is_on_s3
 from ingest.silver import change_log
 from ingest.silver.hudi import compaction_error
 from ingest.silver.table import SilverTable
@@ -31,8 +32,8 @@ def keep_up(silver: SilverTable, is_behind: bool) -> None:
 def compact(silver: SilverTable, *, is_behind: bool = False) -> bool:
     """Carries out the compaction that is due, or that was broken off; whether there was one.
 
-    Due is what a commit has planned, and what the last commit has written where that is much for the table. Other
-    commits may be made meanwhile.
+    Due is what a commit has planned, and what the last commit has written where that is much for the table; of a table
+    on S3, whatever it has written: Athena reads its `_ro`. Other commits may be made meanwhile.
 
     Parameters
     ----------
@@ -50,7 +51,7 @@ def compact(silver: SilverTable, *, is_behind: bool = False) -> bool:
     try:
         timeline = table.timeline.active()
         is_planned = not timeline.filterPendingCompactionTimeline().empty()
-        is_due = is_planned or (not is_behind and _ends_with_a_large_batch(timeline))
+        is_due = is_planned or (not is_behind and _is_due(timeline, is_read_compacted=is_on_s3(table.path)))
     except Py4JJavaError as error:
         raise compaction_error(error, table.options) from error
     if is_due and not is_planned:
@@ -58,6 +59,24 @@ def compact(silver: SilverTable, *, is_behind: bool = False) -> bool:
     if is_due:
         table.compact()
     return is_due
+
+
+def _is_due(timeline: Any, *, is_read_compacted: bool) -> bool:
+    """Whether the last commits have written so much into log files that reading takes longer; or anything, where
+    readers see only what is compacted."""
+    return _has_logs(timeline) if is_read_compacted else _ends_with_a_large_batch(timeline)
+
+
+def _has_logs(timeline: Any) -> bool:
+    """Whether a commit has written to a log file since the last compaction."""
+    instants = timeline.getCommitsTimeline().filterCompletedInstants().getReverseOrderedInstants().iterator()
+    while instants.hasNext():
+        instant = instants.next()
+        if instant.getAction() != "deltacommit":
+            return False
+        if any(".log." in str(written.getPath()) for written in timeline.readCommitMetadata(instant).getWriteStats()):
+            return True
+    return False
 
 
 def _ends_with_a_large_batch(timeline: Any) -> bool:

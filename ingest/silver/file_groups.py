@@ -51,12 +51,8 @@ def file_groups(timeline: Timeline) -> list[FileGroup]:
     newest = next(timeline.instants(), None)
     if newest is None:
         return []
-    spark, client = timeline.spark, timeline.client()
-    config = java_class(spark, "org.apache.hudi.common.config.HoodieMetadataConfig").newBuilder()
-    config = config.enable(False).build()  # silver is written without a metadata table
-    engine = java_class(spark, "org.apache.hudi.common.engine.HoodieLocalEngineContext")(client.getStorageConf())
+    spark, (engine, client, config) = timeline.spark, timeline.listing()
     views = java_class(spark, "org.apache.hudi.common.table.view.FileSystemViewManager")
-    partitions = java_class(spark, "org.apache.hudi.common.fs.FSUtils").getAllPartitionPaths(engine, client, config)
     view = views.createInMemoryFileSystemView(engine, client, config)
     try:
         # A planned compaction begins a new slice of the group: merged, it is one with the slice before.
@@ -64,8 +60,8 @@ def file_groups(timeline: Timeline) -> list[FileGroup]:
             client.getActiveTimeline().filterCompletedAndCompactionInstants().lastInstant().get().requestedTime()
         )
         found = [
-            _file_group(str(partition), piece)
-            for partition in partitions
+            _file_group(partition, piece)
+            for partition in timeline.partitions()
             for piece in _each(view.getLatestMergedFileSlicesBeforeOrOn(partition, last))
         ]
     finally:

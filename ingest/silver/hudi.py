@@ -6,7 +6,7 @@ Silver, its histories and its companion tables each describe their table with `T
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal
@@ -14,9 +14,11 @@ from typing import Any, Literal
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
 
 from ingest.errors import LakeError, WriteError
 from ingest.silver.timeline import Timeline
+from ingest.spark import s3
 from ingest.spark.jvm import java_class, root_cause
 
 TableType = Literal["mor", "cow"]
@@ -190,13 +192,25 @@ class HudiTable:
 
     def exists(self) -> bool:
         """Whether there is a Hudi table at the path."""
-        properties = java_class(self.spark, "org.apache.hadoop.fs.Path")(f"{self.path}/.hoodie/hoodie.properties")
-        return bool(properties.getFileSystem(self.spark._jsc.hadoopConfiguration()).exists(properties))
+        properties, system = self._in_file_system("/.hoodie/hoodie.properties")
+        return bool(system.exists(properties))
 
-    def remove_empty(self, names: Sequence[str]) -> None:
-        """Removes a table that no file of rows was ever written to, with its entries of the catalog.
+    def holds_no_file(self) -> bool:
+        """Whether no file of rows was ever written to the table: there is none beside Hudi's own folder.
 
-        A table with a file beside Hudi's own folder is left as it is.
+        Raises
+        ------
+        WriteError
+            It cannot be listed.
+        """
+        try:
+            path, system = self._in_file_system()
+            return all(str(each.getPath().getName()).startswith(".hoodie") for each in system.listStatus(path))
+        except Py4JJavaError as error:
+            raise write_error(error, where=self.path) from error
+
+    def remove(self) -> None:
+        """Removes the table with all its files.
 
         Raises
         ------
@@ -204,14 +218,15 @@ class HudiTable:
             It cannot be removed.
         """
         try:
-            path = java_class(self.spark, "org.apache.hadoop.fs.Path")(self.path)
-            system = path.getFileSystem(self.spark._jsc.hadoopConfiguration())
-            if all(str(each.getPath().getName()).startswith(".hoodie") for each in system.listStatus(path)):
-                for name in names:
-                    self.spark.sql(f"drop table if exists `{self.options.schema}`.`{name}`")
-                system.delete(path, True)
-        except (PySparkException, Py4JJavaError) as error:
+            path, system = self._in_file_system()
+            system.delete(path, True)
+        except Py4JJavaError as error:
             raise write_error(error, where=self.path) from error
+
+    def _in_file_system(self, below: str = "") -> tuple[Any, Any]:
+        """The table's path, or one below it, and the file system that it is in, as Hadoop has them."""
+        path = java_class(self.spark, "org.apache.hadoop.fs.Path")(f"{self.path}{below}")
+        return path, path.getFileSystem(self.spark._jsc.hadoopConfiguration())
 
     def read(self) -> DataFrame:
         """The rows as they are, with Hudi's own columns."""
@@ -224,6 +239,11 @@ class HudiTable:
     def columns(self) -> list[str]:
         """The names of the columns without Hudi's own."""
         return [name for name in self.read().columns if not name.startswith("_hoodie_")]
+
+    def stored_columns(self) -> T.StructType:
+        """The columns of the files, Hudi's own among them: without those that name a partition's folder."""
+        partitions = set(self.options.partition_by)
+        return T.StructType([column for column in self.read().schema if column.name not in partitions])
 
     def upsert(self, rows: DataFrame, metadata: Mapping[str, str] = _NOTHING) -> None:
         """Writes each row in place of the one with its key; the first write makes the table."""
@@ -308,6 +328,12 @@ _LOOK_IT_UP = "mend what the message names; `--debug` shows the whole error"
 def write_error(error: Exception, *, where: str) -> LakeError:
     """What kept Spark or Hudi from writing, as an error that says what to do."""
     text = str(error)
+    if action := s3.to_do(text):
+        return WriteError(
+            f"S3 refuses it: {root_cause(error)}",
+            where=where,
+            action=f"{action}; nothing of this batch was landed, run again then",
+        )
     if (
         "Permission denied" in text
         or "Read-only file system" in text

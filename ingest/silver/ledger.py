@@ -1,7 +1,8 @@
 """Ledgers: the small Hudi tables that ingest keeps beside a source's silver tables, in the same schema.
 
-Each has one key and one bucket, is written by one thread at a time and is registered in the catalog, so that it can be
-queried as any other table.
+Each has one key and one bucket, is written by one thread at a time and is registered in the session's catalog, so that
+it can be queried as any other table. Glue is told of it with the tables (`ingest.silver.catalog.glue`): what is set
+aside must not wait for Glue.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest.silver.catalog import folder_of, register_columns
-from ingest.silver.hudi import HudiTable, TableOptions, literal, write_error
+from ingest.config.lake import required_table_version
+from ingest.silver.catalog.base import Entry
+from ingest.silver.catalog.hive import HiveCatalog
+from ingest.silver.hudi import HudiTable, TableOptions, write_error
 from ingest.spark.jvm import refresh
 from ingest.spark.shared import Shared
 
@@ -36,8 +39,10 @@ class Ledger:
 
     def hudi(self, spark: SparkSession) -> HudiTable:
         """The Hudi table, in the folder of its schema."""
-        options = TableOptions(self.schema, self.name, key=self.key, ordering=self.ordering, buckets=1)
-        return HudiTable(spark, f"{folder_of(spark, self.schema)}/{self.name}", options)
+        path = f"{HiveCatalog(spark).folder_of(self.schema)}/{self.name}"
+        version = required_table_version(path)
+        options = TableOptions(self.schema, self.name, self.key, self.ordering, buckets=1, version=version)
+        return HudiTable(spark, path, options)
 
     def writing(self, spark: SparkSession) -> threading.RLock:
         """Held while the ledger is written; a caller that reads and then writes holds it for both.
@@ -67,15 +72,8 @@ class Ledger:
                 table = self.hudi(spark)
                 write = {"upsert": table.upsert, "delete": table.delete, "overwrite": table.insert_overwrite}
                 write[operation](rows)
-                self._register(table, rows)
+                # What was made by an earlier version had fewer columns.
+                types = {column.name: column.dataType.simpleString() for column in rows.schema}
+                HiveCatalog(spark).register(Entry(table, types))
             except (PySparkException, Py4JJavaError) as error:
                 raise write_error(error, where=self.relation) from error
-
-    def _register(self, table: HudiTable, rows: DataFrame) -> None:
-        """Makes the table known to the catalog, and its new commit to the running session."""
-        spark = table.spark
-        spark.sql(f"create table if not exists {self.relation} using hudi location {literal(table.path)}")
-        if not set(rows.columns) <= set(spark.table(self.relation).columns):
-            # It was made by an earlier version, which had fewer columns.
-            register_columns(spark, self.schema, [self.name], table.read().schema)
-        refresh(spark, self.relation)

@@ -17,7 +17,9 @@ from ingest.config.tables import Column, Table
 from ingest.errors import WriteError
 from ingest.schema.change import metadata_columns, silver_columns
 from ingest.schema.masking import fingerprint, salt_of
-from ingest.silver import catalog
+from ingest.silver.catalog.base import Entry
+from ingest.silver.catalog.hive import HiveCatalog
+from ingest.silver.catalog.kinds import catalog_of
 from ingest.silver.hudi import HudiTable, TableOptions
 from ingest.silver.state import STATE_KEY, Counts, State
 
@@ -46,7 +48,7 @@ class SilverTable:
         WriteError
             The schema cannot be created.
         """
-        root = catalog.schema_folder(spark, table.schema)
+        root = HiveCatalog(spark).made_folder_of(table.schema)
         absolute = "://" in table.location or table.location.startswith("/")
         return cls(spark, table, table.location if absolute else f"{root}/{table.location}")
 
@@ -252,8 +254,11 @@ class SilverTable:
         WriteError
             It cannot be removed.
         """
-        if self.is_committed():
-            self.hudi.remove_empty((self.table.name, *(f"{self.table.name}{suffix}" for suffix in self.table.views)))
+        hudi = self.hudi
+        if self.is_committed() and hudi.holds_no_file():
+            entry = self._entry
+            catalog_of(hudi).drop(entry.schema, entry.names)
+            hudi.remove()
 
     def delete(self, rows: DataFrame, state: State) -> None:
         """Removes the rows for good and commits that together with the state.
@@ -277,7 +282,13 @@ class SilverTable:
         WriteError
             The catalog refused.
         """
-        catalog.register(self.hudi, self.table, self.column_types)
+        catalog_of(self.hudi).register(self._entry)
+
+    @property
+    def _entry(self) -> Entry:
+        views = {f"{self.table.name}{suffix}": is_ro for suffix, is_ro in self.table.views.items()}
+        comments = {column.name: column.description for column in self.table.columns}
+        return Entry(self.hudi, self.column_types, views, self.table.description, comments)
 
     def buckets_for(self, rows: int) -> int | None:
         """The number of buckets for a new table: as declared, or by the rows that wait to be landed."""

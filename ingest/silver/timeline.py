@@ -11,6 +11,10 @@ from pyspark.sql import SparkSession
 
 from ingest.spark.jvm import java_class
 
+# Tables before this version do not record when a commit was completed: Hudi takes the time of the file instead, which
+# S3 tells in whole seconds, before the request of the commit itself.
+_RECORDS_COMPLETION = 8
+
 
 @dataclass(frozen=True)
 class Commit:
@@ -19,7 +23,7 @@ class Commit:
     Attributes
     ----------
     instant:
-        When it was completed: what time travel takes.
+        What time travel takes: when it was completed, or, where the table's version keeps no record of that, begun.
     requested:
         When it was begun: `_hoodie_commit_time` of its rows.
     action:
@@ -86,16 +90,16 @@ class Timeline:
 
     def commits(self) -> Iterator[tuple[Any, str]]:
         """Hudi's metadata and the instant of each completed commit, newest first."""
-        for timeline, instant in self._completed():
-            yield timeline.readCommitMetadata(instant), _completed_at(instant)
+        for timeline, instant, completed in self._completed():
+            yield timeline.readCommitMetadata(instant), completed
 
     def instants(self) -> Iterator[tuple[str, str]]:
-        """When each completed commit was requested, and when it was completed, newest first."""
-        for _, instant in self._completed():
-            yield str(instant.requestedTime()), _completed_at(instant)
+        """When each completed commit was requested, and its instant, newest first."""
+        for _, instant, completed in self._completed():
+            yield str(instant.requestedTime()), completed
 
     def commits_after(self, instant: str) -> int:
-        """How many commits were completed after that instant."""
+        """How many commits have a later instant."""
         return sum(1 for _ in takewhile(lambda commit: commit[1] > instant, self.instants()))
 
     def last_before(self, requested: str) -> str | None:
@@ -104,10 +108,10 @@ class Timeline:
 
     def described(self) -> Iterator[Commit]:
         """Each completed commit, newest first."""
-        for timeline, instant in self._completed():
+        for timeline, instant, completed in self._completed():
             metadata = timeline.readCommitMetadata(instant)
             yield Commit(
-                instant=_completed_at(instant),
+                instant=completed,
                 requested=str(instant.requestedTime()),
                 action=str(instant.getAction()),
                 operation=str(metadata.getOperationType()).lower(),
@@ -118,6 +122,29 @@ class Timeline:
                 files=metadata.fetchTotalFiles(),
                 bytes=metadata.fetchTotalBytesWritten(),
             )
+
+    def partitions(self) -> list[str]:
+        """The folders of the partitions, below the table's own: as they are on the lake's storage, which is listed."""
+        engine, client, config = self.listing()
+        utils = java_class(self.spark, "org.apache.hudi.common.fs.FSUtils")
+        return [str(folder) for folder in utils.getAllPartitionPaths(engine, client, config)]
+
+    def partitions_after(self, requested: str) -> set[str]:
+        """The folders of the partitions that commits have written to which were requested after that time."""
+        written: set[str] = set()
+        for timeline, instant, _ in self._completed():
+            if str(instant.requestedTime()) <= requested:
+                break
+            written |= {str(folder) for folder in timeline.readCommitMetadata(instant).getWritePartitionPaths()}
+        return written
+
+    def listing(self) -> tuple[Any, Any, Any]:
+        """What Hudi lists files with: its engine, the client, and the settings of the metadata table, which silver is
+        written without."""
+        client = self.client()
+        config = java_class(self.spark, "org.apache.hudi.common.config.HoodieMetadataConfig").newBuilder()
+        engine = java_class(self.spark, "org.apache.hudi.common.engine.HoodieLocalEngineContext")
+        return engine(client.getStorageConf()), client, config.enable(False).build()
 
     def planned_compactions(self) -> list[PlannedCompaction]:
         """The compactions that are planned and not yet completed, newest first."""
@@ -148,9 +175,16 @@ class Timeline:
             .build()
         )
 
-    def _completed(self) -> Iterator[tuple[Any, Any]]:
+    def _completed(self) -> Iterator[tuple[Any, Any, str]]:
         client = self.client()
+        is_recorded = client.getTableConfig().getTableVersion().versionCode() >= _RECORDS_COMPLETION
         active = client.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
+        for timeline, instant in self._each_commit(client, active):
+            completed = instant.getCompletionTime() if is_recorded else None
+            yield timeline, instant, str(completed or instant.requestedTime())
+
+    @staticmethod
+    def _each_commit(client: Any, active: Any) -> Iterator[tuple[Any, Any]]:
         yield from _newest_first(active)
         # Other writers' commits may have pushed ingest's last one out of the active timeline.
         archived = client.getArchivedTimeline()
@@ -162,8 +196,3 @@ def _newest_first(timeline: Any) -> Iterator[tuple[Any, Any]]:
     instants = timeline.getReverseOrderedInstants().iterator()
     while instants.hasNext():
         yield timeline, instants.next()
-
-
-def _completed_at(instant: Any) -> str:
-    """The instant that time travel takes: of completion, where the table's version records it."""
-    return str(instant.getCompletionTime() or instant.requestedTime())

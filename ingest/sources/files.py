@@ -18,6 +18,7 @@ from ingest.config.tables import Table
 from ingest.errors import InputError
 from ingest.sources.base import NOTHING_WITHHELD, Source, Unread, Withheld
 from ingest.sources.raw import EventFile, RawFiles
+from ingest.spark import s3
 from ingest.spark.jvm import java_class, root_cause
 
 
@@ -98,12 +99,19 @@ class TopicFolder:
                 .select("path", "length", "modificationTime")
                 .selectExpr("path", "length", "unix_millis(modificationTime) as modified_ms")
             )
+            path = java_class(spark, "org.apache.hadoop.fs.Path")(self.path)
+            system = path.getFileSystem(spark._jsc.hadoopConfiguration())
+            root = str(system.makeQualified(path).toString())
+            return root, [EventFile(row.path, row.length, row.modified_ms) for row in listing.collect()]
         except AnalysisException as error:
             raise no_such_folder(self.path) from error
-        path = java_class(spark, "org.apache.hadoop.fs.Path")(self.path)
-        system = path.getFileSystem(spark._jsc.hadoopConfiguration())
-        root = str(system.makeQualified(path).toString())
-        return root, [EventFile(row.path, row.length, row.modified_ms) for row in listing.collect()]
+        except Py4JJavaError as error:
+            raise InputError(
+                f"the folder cannot be listed: {root_cause(error)}",
+                where=self.path,
+                expected="a folder that can be listed and read from here",
+                action=s3.to_do(str(error)) or "check `path` of the connection, and the rights of the folder",
+            ) from error
 
 
 def no_such_folder(path: str) -> InputError:

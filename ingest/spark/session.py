@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 
 from ingest.config.project import Project
 from ingest.errors import DeclarationError, LakeError, SetupError
+from ingest.spark import s3
 from ingest.spark.jvm import know_classes, quiet_size_estimator, root_cause, start_java
 
 # Dates before 1582-10-15 and timestamps before 1900 are written and read as they are, in the proleptic Gregorian
@@ -71,7 +72,8 @@ def open_session(project: Project, more_settings: Mapping[str, str] = MappingPro
     os.chdir(project.root)
     _require_hudi()
     builder = SparkSession.builder.enableHiveSupport()
-    given = {**REBASE_MODES, **NULLS_IN_ARRAYS, **(target.get("server_side_parameters") or {}), **more_settings}
+    defaults = {**REBASE_MODES, **NULLS_IN_ARRAYS, **s3.settings()}
+    given = {**defaults, **(target.get("server_side_parameters") or {}), **more_settings}
     settings = {key: str(value) for key, value in given.items()}
     for key, value in settings.items():
         builder = builder.config(key, value)

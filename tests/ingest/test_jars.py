@@ -92,7 +92,12 @@ def test_the_lock_pins_hudi_and_avro_for_the_installed_spark() -> None:
     locked = {jar.artifact: jar for jar in jars.locked()}
     drivers = {"postgresql", "mariadb-java-client"}
     sparks = {"spark-avro_2.12", "spark-sql-kafka-0-10_2.12", "spark-token-provider-kafka-0-10_2.12"}
-    assert set(locked) == {"hudi-spark3.5-bundle_2.12", "kafka-clients", "commons-pool2"} | sparks | drivers
+    amazons = {f"aws-java-sdk-{name}" for name in ("core", "s3", "kms", "sts", "dynamodb")}
+    s3 = {"hadoop-aws", "jmespath-java"} | amazons
+    assert set(locked) == {"hudi-spark3.5-bundle_2.12", "kafka-clients", "commons-pool2"} | sparks | drivers | s3
+    (hadoop,) = (jars.SPARK / "jars").glob("hadoop-client-api-*.jar")
+    assert hadoop.stem.endswith(f"-{locked['hadoop-aws'].version}"), "s3a is of Spark's own Hadoop"
+    assert len({locked[name].version for name in amazons | {"jmespath-java"}}) == 1
     assert {locked[name].version for name in sparks} == {pyspark.__version__}
     for jar in locked.values():
         assert re.fullmatch(r"[0-9a-f]{64}", jar.sha256)

@@ -1,0 +1,116 @@
+"""The catalog of the Spark session: Hive's metastore, embedded or a server's. It says where a schema's tables are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import types as T
+
+from ingest.silver.catalog.base import Catalog, Entry
+from ingest.silver.hudi import literal, write_error
+from ingest.spark.jvm import java_class, refresh
+from ingest.spark.shared import Shared
+
+
+@dataclass(frozen=True)
+class HiveCatalog(Catalog):
+    """The catalog of a Spark session."""
+
+    spark: SparkSession
+
+    def made_folder_of(self, schema: str) -> str:
+        """Where the tables of a schema are, which is created where it is missing.
+
+        Raises
+        ------
+        WriteError
+            The schema cannot be created.
+        """
+        spark = self.spark
+        try:
+            with suppress(AnalysisException):
+                return self.folder_of(schema)
+            # Tables are landed side by side, and the metastore does not take two creations of a schema at a time.
+            with Shared.of(spark).lock("schemas"):
+                if not spark.catalog.databaseExists(schema):
+                    spark.sql(f"create database if not exists `{schema}`")
+            return self.folder_of(schema)
+        except (PySparkException, Py4JJavaError) as error:
+            raise write_error(error, where=f"schema {schema}") from error
+
+    def folder_of(self, schema: str) -> str:
+        """Where the tables of a schema are that is there.
+
+        As `spark.catalog.getDatabase` says it, but by one look-up in the metastore: each batch asks for it.
+        """
+        found = self._external.getDatabase(schema)
+        utils = java_class(self.spark, "org.apache.spark.sql.catalyst.catalog.CatalogUtils")
+        return str(utils.URIToString(found.locationUri()))
+
+    def register(self, entry: Entry) -> None:
+        """Makes a table and its views known to the catalog, and its new commit to the running session.
+
+        The views of a merge-on-read table are marked as Hudi's own sync with a catalog does it.
+        """
+        spark, path = self.spark, literal(entry.hudi.path)
+        external = self._external
+        marks = {name: f"'hoodie.query.as.ro.table' = '{str(is_ro).lower()}'" for name, is_ro in entry.views.items()}
+        try:
+            for name in entry.names:
+                if not external.tableExists(entry.schema, name):
+                    properties = f"tblproperties ({marks[name]}) " if name in marks else ""
+                    relation = f"`{entry.schema}`.`{name}`"
+                    spark.sql(f"create table if not exists {relation} using hudi {properties}location {path}")
+            self._register_new_columns(entry)
+            for name in entry.names:
+                refresh(spark, f"`{entry.schema}`.`{name}`")
+        except (PySparkException, Py4JJavaError) as error:
+            raise write_error(error, where=entry.hudi.options.relation) from error
+
+    def companions(self, schema: str) -> list[str]:
+        """The names of the ledgers of a schema: those that begin with `_`, as no table of a source does."""
+        names = java_class(self.spark, "scala.collection.JavaConverters").seqAsJavaList(
+            self._external.listTables(schema, "_*")
+        )
+        return [str(name) for name in names if str(name).startswith("_")]
+
+    def drop(self, schema: str, names: Sequence[str]) -> None:
+        """Forgets tables; those that it does not know it leaves out. No file is touched."""
+        try:
+            for name in names:
+                self.spark.sql(f"drop table if exists `{schema}`.`{name}`")
+        except (PySparkException, Py4JJavaError) as error:
+            raise write_error(error, where=f"schema {schema}") from error
+
+    def _register_new_columns(self, entry: Entry) -> None:
+        """Brings the catalog's columns up to the table's: an entry keeps those of the day it was made.
+
+        In place, by Spark's own call for it: the table is there at every moment, and Hudi makes no commit of its own.
+        """
+        name, external = entry.hudi.options.name, self._external
+        text, place = str(external.getTable(entry.schema, name).schema().json()), f"columns of {entry.schema}.{name}"
+        made_of = (text, dict(entry.columns))
+        if Shared.of(self.spark).built(place, made_of, lambda: _types_in(text).items() >= entry.columns.items()):
+            return
+        columns = entry.hudi.stored_columns()
+        data_type = java_class(self.spark, "org.apache.spark.sql.types.DataType").fromJson(columns.json())
+        for each in (*entry.views, name):
+            external.alterTableDataSchema(entry.schema, each, data_type)
+
+    @property
+    def _external(self) -> Any:
+        """Spark's own way to the metastore. `spark.catalog` looks up schema and table before it asks what it is
+        asked."""
+        return self.spark._jsparkSession.sessionState().catalog().externalCatalog()
+
+
+def _types_in(schema: str) -> dict[str, str]:
+    """The types of the columns, by name, in a schema as JSON."""
+    return {column.name: column.dataType.simpleString() for column in T.StructType.fromJson(json.loads(schema))}
