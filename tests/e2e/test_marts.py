@@ -31,7 +31,7 @@ from examples.tickit.rows import snapshot as tickit_snapshot
 from examples.tickit.tables import TABLES
 from ingest.silver.compaction import compact
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 SCALE = 0.002
 ROUNDS = 2
 SEEDS = [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 13))]

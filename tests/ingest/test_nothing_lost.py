@@ -127,7 +127,7 @@ def test_a_truncate_empties_a_table_without_a_key(make_project: MakeProject, spa
     assert [row["id"] for row in project.rows(spark, "item")] == [20]
 
 
-@pytest.mark.parametrize("key", [(), ("id",)])
+@pytest.mark.parametrize("key", [pytest.param((), marks=pytest.mark.slow), ("id",)])
 def test_a_truncate_may_be_quarantined(key: Sequence[str], make_project: MakeProject, spark: SparkSession) -> None:
     project = make_project(items(key=key, truncate="quarantine", **ALL))
     records(project, (None, pg("c", 1, id=1)), (None, truncate(10)))

@@ -206,6 +206,7 @@ def test_what_is_left_to_chance_is_computed_in_each_run(make_models: MakeModels)
     assert models.told("steady") == ["nothing upstream has changed"]
 
 
+@pytest.mark.slow
 def test_maps_are_compared_by_what_they_hold(make_models: MakeModels) -> None:
     models = make_models()
     sql = "select id, map('a', {}, 'b', null) as value, array(map('k', '{}')) as more from range(1, 4) as numbers(id)"
@@ -313,6 +314,7 @@ def test_a_model_can_be_proven(make_models: MakeModels) -> None:
     assert proven() == ("pass: None", [])
 
 
+@pytest.mark.slow
 def test_a_proof_waits_for_a_run_where_a_source_has_changed(make_shop: increments.MakeShop) -> None:
     shop = make_shop()
     models = shop.models

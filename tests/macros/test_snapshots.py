@@ -48,7 +48,7 @@ def taken(models: Models, rows: str) -> list[Version]:
     return [(row["id"], row["value"], row["dbt_valid_to"] is None) for row in found]
 
 
-@pytest.mark.parametrize("strategy", list(STRATEGIES))
+@pytest.mark.parametrize("strategy", ["check", pytest.param("timestamp", marks=pytest.mark.slow)])
 def test_ids_of_versions_follow_from_what_the_table_holds(
     strategy: str, spark: SparkSession, make_project: MakeProject, server: Server | None
 ) -> None:
@@ -66,7 +66,7 @@ def test_ids_of_versions_follow_from_what_the_table_holds(
     assert again == found
 
 
-@pytest.mark.parametrize("strategy", list(STRATEGIES))
+@pytest.mark.parametrize("strategy", [pytest.param("check", marks=pytest.mark.slow), "timestamp"])
 def test_versions_begin_and_end_with_each_run(
     strategy: str, spark: SparkSession, make_project: MakeProject, server: Server | None
 ) -> None:
@@ -232,7 +232,7 @@ def test_keys_that_differ_only_by_where_a_bar_is_are_two(spark: SparkSession, ma
     assert [row[0] for row in held(models)] == ["a", "a", "a|b"]
 
 
-@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("is_first", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_key_that_is_null_or_comes_twice_is_refused_and_nothing_is_written(
     is_first: bool, spark: SparkSession, make_project: MakeProject
 ) -> None:

@@ -31,7 +31,7 @@ def test_insert_overwrite_replaces_the_partitions_that_a_run_has(make_models: Ma
     assert [row["id"] for row in models.rows("model", "id")] == [4, 5]
 
 
-@pytest.mark.parametrize("materialized", ["table", "incremental"])
+@pytest.mark.parametrize("materialized", [pytest.param("table", marks=pytest.mark.slow), "incremental"])
 def test_a_model_may_read_a_table_as_it_was(materialized: str, make_models: MakeModels) -> None:
     models = make_models(unique_key="id")
     models.write("base", NUMBERS.format(1, 3), materialized="table")
@@ -107,7 +107,7 @@ def test_a_microbatch_takes_no_rows_of_another_one_with_it(make_models: MakeMode
     assert [row["id"] for row in models.rows("model", "id")] == [1, 2]
 
 
-@pytest.mark.parametrize("strategy", ["append", "insert_overwrite"])
+@pytest.mark.parametrize("strategy", ["append", pytest.param("insert_overwrite", marks=pytest.mark.slow)])
 def test_columns_that_come_and_go_where_no_key_is_merged(strategy: str, make_models: MakeModels) -> None:
     models = make_models(
         materialized="incremental", incremental_strategy=strategy, unique_key="id", partition_by=["day"],
