@@ -141,6 +141,11 @@ class Models:
         outcomes = self.dbt("run", *chosen, *(("--full-refresh",) if whole else ()))
         assert not {name: each.message for name, each in outcomes.items() if each.status != "success"}
 
+    def run_operation(self, macro: str, arguments: str) -> None:
+        """Runs a macro, which must go well."""
+        done = self._invoked("run-operation", macro, "--args", arguments)
+        assert done.success, done.exception
+
     def refusal(self, name: str) -> str:
         """Why a model cannot be run."""
         outcome = self.dbt("run", "--select", name)[name]
