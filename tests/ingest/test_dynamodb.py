@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from ingest.errors import DeclarationError
 from ingest.operations.replay import replay
+from ingest.silver.state import Counts
 
 Attribute = Mapping[str, Any]
 
@@ -239,6 +240,33 @@ def test_a_row_is_partitioned_by_its_key_and_the_cleaner_keeps_what_is_declared(
     path = Path(project.silver(spark, "item").path.removeprefix("file:"))
     # Five commits wrote the row: its file is there in the last version, and in the one before.
     assert len(list((path / "last=1" / "other=1").glob("*.parquet"))) == 2
+
+
+@pytest.mark.spark
+def test_keys_that_end_in_odd_characters_have_partitions_and_an_empty_file_is_no_mistake(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """Two tables side by side: one gets a key for each odd character, one an empty file."""
+    columns = {"id": "string", "v": "string"}
+    tables = [table_of(name, columns, ["id"], connector="dynamodb", partition_by=["last"]) for name in ("odd", "empty")]
+    derived = {"substring_of": {"column": "id", "start": -1, "length": 1}}
+    for table in tables:
+        table["columns"].append({"name": "last", "data_type": "string", "config": {"meta": {"ingest": derived}}})
+    project = make_project({"tables": tables})
+    odd = "/%=: .\\'\"{}*?#+&[]ßé€\u3042\u2028\n"
+    keys = [f"k{letter}" for letter in odd]
+    project.deliver("shop.odd", 0, [record("INSERT", "1", {"S": key}, v={"S": "a"}) for key in keys])
+    project.deliver("shop.empty", 0, b"", "json")
+    assert project.land_well(spark)["empty"].counts == Counts()
+    project.deliver("shop.odd", 100, [record("MODIFY", "2", {"S": key}, v={"S": "b"}) for key in keys])
+    project.deliver("shop.empty", 0, [record("INSERT", "1", {"S": "late"})])
+    project.land_well(spark)
+    assert project.quarantined(spark) == []
+    found = project.rows(spark, "odd")
+    assert [(row["id"], row["v"], row["last"]) for row in found] == [(key, "b", key[-1]) for key in sorted(keys)]
+    one = f"select id from `{project.schema}`.odd where last = '/'"
+    assert [row["id"] for row in spark.sql(one).collect()] == ["k/"]
+    assert [row["id"] for row in project.rows(spark, "empty")] == ["late"]
 
 
 @pytest.mark.spark

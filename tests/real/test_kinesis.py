@@ -229,6 +229,32 @@ def test_records_that_may_have_expired_are_for_somebody_to_decide(
     assert project.land_well(spark)[name].counts.read == (0 if to_latest else 2)
 
 
+def test_a_shard_that_vanishes_before_it_was_read_stops_its_table_alone(
+    kinesis: KinesisConnection, make_project: MakeProject, spark: SparkSession
+) -> None:
+    """One that was split and read to its end is missed by nobody; a stream without a record is no mistake."""
+    gone, well, still = [DrivenStream(kinesis, f"shop.{name}") for name in ("gone", "well", "still")]
+    project = connected(
+        make_project({"tables": [declared(each) for each in ("shop.gone", "shop.well", "shop.still")]}), kinesis
+    )
+    for stream in (gone, well):
+        put(stream, *(pg("c", 10 + number, id=number, v="a") for number in (*FIRST, *SECOND)))
+        stream.split(0)
+    assert project.land_well(spark)["still"].counts == Counts()
+    well.vanish("shardId-000000000000")
+    gone.vanish("shardId-000000000001")
+    for stream in (gone, well, still):
+        put(stream, pg("u", 100, id=FIRST[0], v="b"))
+    landed = project.land(spark)
+    error = landed["gone"].error
+    assert error is not None
+    assert "shardId-000000000001 is gone, and was not read to its end" in error.message
+    assert "lake position --to earliest" in error.message
+    assert [landed[name].error for name in ("well", "still")] == [None, None]
+    assert [landed[name].counts for name in ("well", "still")] == [Counts(1, applied=1)] * 2
+    assert landed["gone"].counts == Counts()
+
+
 def test_throttled_reads_are_landed_all_the_same(kinesis: KinesisConnection, make: Make, spark: SparkSession) -> None:
     stream = DrivenStream(kinesis, "shop.busy")
     put(stream, *(pg("c", number, id=number, v="a") for number in (*FIRST, *SECOND)))
