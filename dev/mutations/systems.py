@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dev.mutations.base import DYNAMODB, KINESIS, SCHEMA_FILES, Mutation
+from dev.mutations.base import DYNAMODB, KINESIS, SCHEMA_FILES, Mutation, scene
 
 _EXPIRED = f"{KINESIS}::test_what_may_have_expired_is_an_error_and_what_is_there_is_not"
 
@@ -20,6 +20,27 @@ SYSTEMS = (
         "if ordering and view not in SAYS_DELETED_ROWS:",
         "if ordering and not view:",
         (f"{DYNAMODB}::test_a_table_of_which_the_stream_cannot_know_everything_is_refused",),
+    ),
+    Mutation(
+        "a delete without its declared image is applied",
+        "ingest/decode/dynamodb.py",
+        "    if declared in SAYS_DELETED_ROWS:\n",
+        "    if False:\n",
+        (f"{DYNAMODB}::test_a_record_without_an_image_that_its_declared_view_type_has_is_quarantined",),
+    ),
+    Mutation(
+        "a stray image is believed where the view type has none",
+        "ingest/decode/dynamodb.py",
+        "in SAYS_ROWS\n    return",
+        "in SAYS_ROWS or True\n    return",
+        (f"{DYNAMODB}::test_each_view_type_says_what_it_can",),
+    ),
+    Mutation(
+        "sequence numbers are ordered as texts",
+        "ingest/schema/connectors.py",
+        'return F.lpad(column, 40, "0")',
+        "return column",
+        scene("sequence_numbers_of_forty_digits_order_a_stream"),
     ),
     Mutation(
         "records of Kinesis are asked for the sequence numbers of DynamoDB",
