@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from conftest import MakeProject, Row, pg, table_of
 from pyspark.sql import SparkSession
 
-from athena.engine.conftest import LocalAthena
+from athena.engine.local import LocalAthena
 from athena.engine.silver import publish
 from dev.chain.aws import client_of
 

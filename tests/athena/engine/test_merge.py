@@ -1,0 +1,204 @@
+"""What a run of dbt makes of a model's table on Athena: its select, by one commit, or nothing and an error."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from athena.engine.building import AthenaModels
+from athena.engine.local import LocalAthena
+
+pytestmark = pytest.mark.athena
+COLUMNS = "id, name, price, made_at"
+FIRST = "(1, 'a', 1.50, timestamp '2026-01-01 00:00:00.123'), (2, null, null, null), (3, 'c', 3.50, null)"
+SECOND = "(1, 'a', 1.50, timestamp '2026-01-01 00:00:00.123'), (2, 'b', null, null), (4, null, 4.50, null)"
+NUMBERS = "select id, name, price, made_at from (values {}) as t (id, name, price, made_at)"
+
+
+def test_a_run_deletes_updates_and_inserts_in_one_commit(models: AthenaModels) -> None:
+    """Nulls are values; a run that finds nothing changed commits nothing."""
+    models.write("items", NUMBERS.format(FIRST), unique_key="id")
+    models.run()
+    assert models.rows("items") == [
+        ["1", "a", "1.50", "2026-01-01 00:00:00.123000"], ["2", None, None, None], ["3", "c", "3.50", None],
+    ]  # fmt: skip
+    models.run()
+    assert models.snapshots("items") == 1
+    models.write("items", NUMBERS.format(SECOND), unique_key="id")
+    models.run()
+    assert models.rows("items") == [
+        ["1", "a", "1.50", "2026-01-01 00:00:00.123000"], ["2", "b", None, None], ["4", None, "4.50", None],
+    ]  # fmt: skip
+    assert models.snapshots("items") == 2
+
+
+def test_a_table_is_brought_to_its_select_as_an_incremental_model_is(models: AthenaModels) -> None:
+    """And is built anew where its columns are others."""
+    models.write("items", NUMBERS.format(FIRST), unique_key="id", materialized="table")
+    models.run()
+    models.write("items", NUMBERS.format(SECOND), unique_key="id", materialized="table")
+    models.run()
+    assert models.snapshots("items") == 2
+    models.write("items", "select 1 as id, 'x' as other", unique_key="id", materialized="table")
+    models.run()
+    assert models.rows("items") == [["1", "x"]]
+    assert models.snapshots("items") == 1
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_key_has_one_row(models: AthenaModels, is_there: bool) -> None:
+    """Two rows of a key, or a null in it, fail the run, which writes nothing."""
+    if is_there:
+        models.write("items", "select 7 as id, 'x' as name", unique_key=["id", "name"])
+        models.run()
+    models.write(
+        "items", "select * from (values (1, 'a'), (1, 'a'), (2, 'b')) as t (id, name)", unique_key=["id", "name"]
+    )
+    assert (
+        "model.tested.items: got 2 rows of the key id = 1, name = a, expected one row for each key"
+        in models.refusal("items")
+    )
+    models.write("items", "select * from (values (1, 'a'), (2, null)) as t (id, name)", unique_key=["id", "name"])
+    assert "model.tested.items: got a row with a null in unique_key (id, name)" in models.refusal("items")
+    if is_there:
+        assert models.rows("items") == [["7", "x"]]
+
+
+def test_a_contract_is_kept(models: AthenaModels) -> None:
+    """Its types, and the constraints that no engine of Athena's knows."""
+    constraints = [{"type": "not_null"}, {"type": "check", "expression": "price > 0", "name": "price_is_positive"}]
+    declared = [{"name": "id", "data_type": "int"}, {"name": "name", "data_type": "string"},
+                {"name": "price", "data_type": "decimal(5, 2)", "constraints": constraints}]  # fmt: skip
+    config = {"contract": {"enforced": True}, "on_schema_change": "append_new_columns"}
+    models.declare(version=2, models=[{"name": "items", "config": config, "columns": declared}])
+    rows = "select id, name, cast(price as {}) as price from (values {}) as t (id, name, price)"
+    models.write("items", rows.format("varchar", "(1, 'a', '1')"), unique_key="id")
+    assert "This model has an enforced contract that failed" in models.refusal("items")
+    models.write("items", rows.format("decimal(5, 2)", "(1, 'a', 1), (2, 'b', -1)"), unique_key="id")
+    assert "got a row that breaks price_is_positive, expected price > 0" in models.refusal("items")
+    models.write("items", rows.format("decimal(5, 2)", "(1, 'a', 1), (2, 'b', 2)"), unique_key="id")
+    models.run()
+    models.write("items", rows.format("decimal(5, 2)", "(1, 'a', null), (3, 'b', 3)"), unique_key="id")
+    assert "got null in price, expected a value (not_null)" in models.refusal("items")
+    assert models.rows("items") == [["1", "a", "1.00"], ["2", "b", "2.00"]]
+
+
+def test_a_part_of_the_rows_removes_none(models: AthenaModels) -> None:
+    """Where the select asks whether it is a run of its table's increment."""
+    sql = "select * from (values (1, 'a'), (2, 'b')) as t (id, name)"
+    models.write("items", sql, unique_key="id")
+    models.run()
+    models.write("items", "{% if is_incremental() %} select 2 as id, 'new' as name {% else %} " + sql + " {% endif %}",
+                 unique_key="id")  # fmt: skip
+    models.run()
+    assert models.rows("items") == [["1", "a"], ["2", "new"]]
+
+
+def test_a_new_column_comes_with_its_values(models: AthenaModels) -> None:
+    """Where `on_schema_change` adds it; else the run is refused, or leaves it out."""
+    models.write("items", "select * from (values (1, 'a'), (2, 'b')) as t (id, name)", unique_key="id")
+    models.run()
+    more = "select *, id * 10 as tens from (values (1, 'a'), (2, 'b')) as t (id, name)"
+    models.write("items", more, unique_key="id", on_schema_change="fail")
+    assert "got new columns tens from the model" in models.refusal("items")
+    models.write("items", more, unique_key="id")
+    models.run()
+    assert models.rows("items") == [["1", "a"], ["2", "b"]]
+    models.write("items", more, unique_key="id", on_schema_change="append_new_columns")
+    models.run()
+    assert models.rows("items") == [["1", "a", "10"], ["2", "b", "20"]]
+
+
+def test_a_batch_takes_the_place_of_its_rows(models: AthenaModels) -> None:
+    """Of a microbatch: rows of other times stay, whatever the select would give of them now."""
+    event = {"event_time": "at", "batch_size": "day", "begin": "2026-01-01", "unique_key": "id", "lookback": 0}
+    rows = "select id, cast(timestamp '2026-01-0{} 12:00:00' as timestamp(6)) as at, '{}' as name"
+    events = " union all ".join(
+        rows.format(day, name).replace("id", f"{day} as id", 1) for day, name in ((1, "a"), (2, "b"))
+    )
+    models.write("events", events, unique_key="id", event_time="at")
+    models.write("daily", "select * from {{ ref('events') }}", incremental_strategy="microbatch", partition_by=["name"],
+                 **event)  # fmt: skip
+    models.run("--event-time-start", "2026-01-01", "--event-time-end", "2026-01-03")
+    assert [row[0] for row in models.rows("daily")] == ["1", "2"]
+    models.write(
+        "events",
+        "select * from (" + events.replace("'b'", "'new'") + ") where id = 2",
+        unique_key="id",
+        event_time="at",
+    )
+    models.run("--event-time-start", "2026-01-02", "--event-time-end", "2026-01-03")
+    assert [(row[0], row[2]) for row in models.rows("daily")] == [("1", "a"), ("2", "new")]
+    models.run("--event-time-start", "2026-01-01", "--event-time-end", "2026-01-02")
+    assert [row[0] for row in models.rows("daily")] == ["2"]
+
+
+def test_a_table_stays_where_no_rows_are_read(models: AthenaModels) -> None:
+    """With `--empty` a model's select is looked at, and its table left."""
+    models.write("source", "select 1 as id", unique_key="id")
+    models.write("items", "select * from {{ ref('source') }}", unique_key="id")
+    models.run()
+    models.run("--empty")
+    assert (models.rows("source"), models.rows("items")) == ([["1"]], [["1"]])
+    models.write("items", "select nothing from {{ ref('source') }}", unique_key="id")
+    assert "COLUMN_NOT_FOUND" in models.refusal("items", "--empty")
+
+
+def test_what_needs_spark_is_refused_in_a_sentence(models: AthenaModels) -> None:
+    """Time travel on Hudi tables is none of Athena's."""
+    models.write("items", "select * from {{ as_of(this, '2026-01-01') }}", unique_key="id")
+    assert "as_of: got the engine athena, expected spark: it has no time travel for Hudi tables" in models.refusal(
+        "items"
+    )
+
+
+STEPS = 8
+SALES = """
+select sale.id, sale.price, owner.name
+from {{ source('shop', 'sale') }} as sale
+left join {{ source('shop', 'owner') }} as owner on sale.owner = owner.id
+"""
+OWNERS = """
+select coalesce(name, '-') as name, count(*) as sale_count, sum(price) as total
+from {{ ref('sales') }}
+group by 1
+"""
+
+
+def test_a_random_history_leaves_each_table_as_its_select(models: AthenaModels, athena: LocalAthena) -> None:
+    """Rows come, go, change, move between groups and lose what they refer to: joined rows, and groups of them."""
+    rng = random.Random(20_260)  # noqa: S311
+    schema = models.schema
+    for table, columns in {"sale": "1 as id, 1 as owner, 1 as price", "owner": "1 as id, 'a' as name"}.items():
+        place = f"table_type='iceberg', location='s3://lakehouse/{schema}/{table}'"
+        athena.ask(f"create table {schema}.{table} with ({place}) as select {columns}")
+    tables = [{"name": "sale"}, {"name": "owner"}]
+    models.declare(version=2, sources=[{"name": "shop", "schema": schema, "tables": tables}])
+    models.write("sales", SALES, unique_key="id", partition_by=["name"])
+    models.write("owners", OWNERS, unique_key="name")
+    for step in range(STEPS):
+        for _ in range(rng.randrange(1, 4)):
+            athena.ask(_change(rng, schema))
+        models.run(*(["--full-refresh"] if step == STEPS // 2 else []))
+        expected = athena.ask(
+            f"select s.id, s.price, o.name from {schema}.sale s left join {schema}.owner o on s.owner = o.id"
+        )
+        assert models.rows("sales") == sorted(expected, key=str), step
+        groups = athena.ask(f"select coalesce(o.name, '-'), count(*), sum(s.price) from {schema}.sale s left join "
+                            f"{schema}.owner o on s.owner = o.id group by 1")  # fmt: skip
+        assert models.rows("owners") == sorted(groups, key=str), step
+
+
+def _change(rng: random.Random, schema: str) -> str:
+    key, new = rng.randrange(1, 6), f"insert into {schema}.sale select coalesce(max(id), 0) + 1"
+    return rng.choice((
+        f"{new}, {rng.randrange(4)}, {rng.randrange(9)} from {schema}.sale",
+        f"{new}, {rng.randrange(4)}, null from {schema}.sale",
+        f"update {schema}.sale set owner = {rng.randrange(4)} where id = {key}",
+        f"update {schema}.sale set price = {rng.choice(('null', '5'))} where id = {key}",
+        f"delete from {schema}.sale where id = {key}",
+        f"update {schema}.owner set name = '{rng.choice('abc')}' where id = {rng.randrange(4)}",
+        f"delete from {schema}.owner where id = {rng.randrange(4)}",
+        f"insert into {schema}.owner select {rng.randrange(4)}, 'z' where not exists (select 1 from {schema}.owner)",
+    ))  # fmt: skip
