@@ -41,7 +41,8 @@ test-systems: setup  ## The other systems: their events landed, their models bui
 	pytest -n 2 --dist loadfile -m "slow and not long" tests/systems
 
 test-athena: setup  ## A lake on S3 and Glue, and dbt's target athena beside Spark: on stand-ins of AWS on this machine
-	pytest -m athena
+	pytest -m athena tests/athena --ignore tests/athena/engine
+	pytest -m athena tests/athena/engine
 
 test-slow: setup  ## Histories, transactions, erasure; landing and dbt killed, full disks
 	pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not long"

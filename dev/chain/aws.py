@@ -73,6 +73,8 @@ def environment_of(aws: str, athena: str) -> dict[str, str]:
         "AWS_SECRET_ACCESS_KEY": KEY,
         "AWS_REGION": REGION,
         "AWS_DEFAULT_REGION": REGION,
+        # Or who finds no other credentials asks a machine of Amazon's, which does not answer.
+        "AWS_EC2_METADATA_DISABLED": "true",
     }
 
 

@@ -83,9 +83,9 @@ class AthenaModels:
         return len(self.athena.ask(f'select snapshot_id from "{self.schema}"."{name}$snapshots"'))
 
 
-def invoked(root: Path, *words: str, target: str = "athena") -> Any:
-    """What dbt says of a command on a project."""
-    here, place = Path.cwd(), str(root / f"target_{target}")
+def invoked(root: Path, *words: str, target: str = "athena", beside: Path | None = None) -> Any:
+    """What dbt says of a command on a project; it writes into the project, or beside it."""
+    here, place = Path.cwd(), str((beside or root) / f"target_{target}")
     options: Sequence[str] = ("--project-dir", str(root), "--profiles-dir", str(root), "--target", target,
                               "--target-path", place, "--log-path", place)  # fmt: skip
     done = dbtRunner().invoke(["--quiet", *words, *options])

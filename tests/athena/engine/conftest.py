@@ -8,11 +8,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from conftest import embedded_session
+from pyspark.sql import SparkSession
 
 from athena.engine.building import AthenaModels
 from athena.engine.local import LocalAthena
 from dev.chain.athena.server import Athena
-from dev.chain.aws import Aws, make_buckets
+from dev.chain.aws import LAKE_BUCKET, Aws, make_buckets
 from dev.chain.processes import Server, free_ports, start, stop
 from dev.chain.trino import Trino
 
@@ -34,6 +36,17 @@ def _servers(home: Path, ports: Sequence[int]) -> tuple[Server, Server, Server]:
     aws = Aws(home / "aws", ports[0])
     trino = Trino(home / "trino", ports[1], aws.address)
     return aws, trino, Athena(home / "server", ports[2], trino.address, aws.address)
+
+
+@pytest.fixture(scope="session")
+def spark(athena: LocalAthena, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The embedded session of the repository's own profile, whose lake is where the local Athena reads."""
+    assert SparkSession.getActiveSession() is None, "run these tests by themselves: their session has another lake"
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**athena.environment, "LAKE_ROOT": f"s3://{LAKE_BUCKET}/silver"}.items():
+            patch.setenv(name, value)
+        with embedded_session(tmp_path_factory.mktemp("lake")) as session:
+            yield session
 
 
 @pytest.fixture

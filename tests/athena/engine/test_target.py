@@ -1,0 +1,99 @@
+"""TICKIT on both of dbt's targets, from one silver on S3: the same marts, by rows, values and types."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import REPOSITORY
+from pyspark.sql import SparkSession
+
+from athena.engine.building import invoked
+from athena.engine.local import LocalAthena
+from examples import system
+from ingest.config.project import Project
+from ingest.config.sources_file import load_source
+from ingest.landing.run import land
+
+pytestmark = [pytest.mark.athena, pytest.mark.spark]
+YEAR = ("--event-time-start", "2008-01-01", "--event-time-end", "2009-01-01")
+SCALE = 0.01
+# Spark's names of types, as Trino tells them of an Iceberg table.
+TYPES = {"int": "integer", "string": "varchar", "timestamp": "timestamp(6)"}
+
+
+def test_marts_are_the_same_on_both_targets(spark: SparkSession, athena: LocalAthena, tmp_path: Path) -> None:
+    """After the snapshot, and after five days of changes, which a run on Athena merges; tests, freshness, docs."""
+    played, tables = system("tickit"), load_source(Project.load(REPOSITORY), "tickit").tables
+    ends = (datetime.now(UTC) - timedelta(days=1)).date()
+    made: dict[str, int] = {}
+    for phase in played.demo.phases:
+        played.generate(Path(os.environ["LAKE_HOME"]), scale=SCALE, phase=phase.phase, ends=ends)
+        assert not [landed.error for landed in land(spark, tables) if landed.error]
+        marts = _built(tmp_path, "dev")
+        assert _built(tmp_path, "athena") == marts
+        assert "lakehouse_sales.fct_sales" in marts
+        for mart in marts:
+            assert _types(athena, mart) == {name: TYPES.get(of, of) for name, of in spark.table(mart).dtypes
+                                            if not name.startswith("_hoodie_")}, mart  # fmt: skip
+            assert _rows(athena, mart) == _rows_of_spark(spark, mart), mart
+        made = {mart: _commits(athena, mart) - made.get(mart, 0) for mart in marts}
+        assert set(made.values()) <= {0, 1}, f"{phase.phase}: each mart is written by one commit, or none: {made}"
+    assert made["lakehouse_sales.fct_sales"] == 1
+    chosen = ("fct_sales", "fct_daily_sales", "dim_venues", "source:tickit.user", "snap_tickit__events")
+    _done(tmp_path, "test", "--select", *chosen)
+    _done(tmp_path, "source", "freshness", "--select", "source:tickit")
+    _done(tmp_path, "docs", "generate", "--select", "fct_sales", "stg_tickit__sales")
+    catalog = json.loads((tmp_path / "target_athena" / "catalog.json").read_text(encoding="utf-8"))
+    assert catalog["nodes"]["model.lakehouse.fct_sales"]["columns"]["price_paid"]["type"] == "decimal(8,2)"
+
+
+def _built(beside: Path, target: str) -> set[str]:
+    """Builds everything of TICKIT, without tests; the marts."""
+    kinds = ("--exclude-resource-type", "test", "--exclude-resource-type", "unit_test")
+    done = _done(beside, "build", "--selector", "tickit", *kinds, *YEAR, target=target)
+    nodes = [each.node for each in done.result.results if each.node.resource_type == "model"]
+    return {f"{node.schema}.{node.alias}" for node in nodes if node.fqn[1] == "marts"}
+
+
+def _done(beside: Path, *words: str, target: str = "athena") -> Any:
+    done = invoked(REPOSITORY, *words, target=target, beside=beside)
+    results = getattr(done.result, "results", [])
+    wrong = {each.node.name: each.message for each in results if str(each.status) in ("error", "fail", "runtime error")}
+    assert done.success, wrong or done.exception
+    return done
+
+
+def _types(athena: LocalAthena, mart: str) -> dict[str, str]:
+    lines = (str(row[0]).split("\t") for row in athena.ask(f"describe {mart}"))
+    return {name: of for name, of, *_ in lines}
+
+
+def _rows(athena: LocalAthena, mart: str) -> list[list[str | None]]:
+    columns = ", ".join(f'"{name}"' for name in sorted(_types(athena, mart)))
+    return sorted(athena.ask(f"select {columns} from {mart}"), key=str)
+
+
+def _rows_of_spark(spark: SparkSession, mart: str) -> list[list[str | None]]:
+    table = spark.table(mart)
+    columns = sorted(name for name in table.columns if not name.startswith("_hoodie_"))
+    return sorted(([_text(value) for value in row] for row in table.select(*columns).collect()), key=str)
+
+
+def _text(value: object) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%S.%f")
+    assert isinstance(value, str | bool | int | Decimal | date), f"{value!r}: how Athena writes it is not known here"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _commits(athena: LocalAthena, mart: str) -> int:
+    schema, table = mart.split(".")
+    return len(athena.ask(f'select snapshot_id from "{schema}"."{table}$snapshots"'))
