@@ -18,8 +18,8 @@ $(VENV)/.ready: requirements.lock pyproject.toml ingest/spark/jars.lock ingest/s
 	@bash dev/setup.sh "$(PYTHON)" "$(VENV)"
 	@touch $@
 
-demo: setup  ## Generate a database, land it, build and test the marts, land its changes, build again (SCALE=0.01: a quick look; SYSTEM=tickit)
-	@python -m dev.demo $(SYSTEM) --scale $(SCALE)
+demo: setup  ## Generate a database, land it, build and test the marts, land its changes, build again (SCALE=0.01: a quick look; SYSTEM=tickit; TARGET=athena)
+	@python -m dev.demo $(SYSTEM) --scale $(SCALE) $(TARGET:%=--target %)
 
 up: setup  ## Start the real chain: databases, Kafka, registry, Connect with Debezium (SCALE=0.01, JSON=1, SYSTEM=tickit, KINESIS=1: docs/operate/chain.md); ATHENA=1: a local Athena instead
 	@python -m dev.chain up --system $(SYSTEM) --scale $(SCALE) $(if $(JSON),--with-json) $(if $(KINESIS),--with-kinesis $(STREAMS:%=--stream %)) $(if $(ATHENA),--athena)

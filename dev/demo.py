@@ -24,9 +24,14 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from dev import site
+from dev.chain.aws import LAKE_BUCKET, environment_of, make_buckets
+from dev.chain.processes import start, stop
+from dev.chain.servers import local_athena
+from dev.chain.settings import Settings
 from dev.commands import Built, bar, run_dbt
+from dev.readers import AthenaReader, Reader, SparkReader
 from examples import ExampleSystem, Phase, names, system
-from examples.system import Look
+from examples.system import Demo, Look
 from ingest.cli.landing import land_with_progress, landed_grid
 from ingest.config.connections import FilesConnection
 from ingest.config.project import Project
@@ -96,11 +101,14 @@ def main() -> int:
     parser.add_argument("system", nargs="?", default="tickit", help=f"an example system: {', '.join(names())}")
     parser.add_argument("--scale", type=float, default=1.0, help="1 is the system's original size")
     parser.add_argument("--beside", action="store_true", help="beside what the lake holds; else the lake begins empty")
+    parser.add_argument("--target", default="dev", choices=("dev", "athena"), help="athena: on a local one, and S3")
     options = parser.parse_args()
     os.chdir(ROOT)
     home = Path(os.environ.setdefault("LAKE_HOME", ".lake"))
     try:
         played = system(options.system)
+        if options.target == "athena":
+            _stop_athena()
         if options.beside:
             require_not_landed(played)
         else:
@@ -109,14 +117,32 @@ def main() -> int:
             home.mkdir(parents=True, exist_ok=True)
             (home / BEGUN).touch()
         shutil.rmtree(ROOT / "target", ignore_errors=True)
-        return 1 if demonstrate(home, played, options.scale).failed else 0
+        reader = _begin_athena() if options.target == "athena" else None
+        return 1 if demonstrate(home, played, options.scale, reader).failed else 0
     except LakeError as error:
         out.print(f"[bold red]error[/] {escape(error.message)}")
         return 1
 
 
-def demonstrate(home: Path, played: ExampleSystem, scale: float) -> Demonstrated:
-    """All steps, and what came of them.
+def _stop_athena() -> None:
+    """Stops the local Athena that an earlier demonstration has left, whose tables would be taken for this one's."""
+    for server in reversed(local_athena(Settings.of_environment())):
+        stop(server)
+
+
+def _begin_athena() -> AthenaReader:
+    """Starts a local Athena: from now on, the lake of this process is where it reads."""
+    aws, trino, athena = local_athena(Settings.of_environment())
+    for server in (aws, trino, athena):
+        start(server)
+        out.print(f"{server.name} is up at {server.address}", highlight=False)
+    make_buckets(aws.address)
+    os.environ.update(environment_of(aws.address, athena.address), LAKE_ROOT=f"s3://{LAKE_BUCKET}/silver")
+    return AthenaReader(athena.address)
+
+
+def demonstrate(home: Path, played: ExampleSystem, scale: float, athena: AthenaReader | None = None) -> Demonstrated:
+    """All steps, and what came of them; dbt works on Athena where there is one.
 
     Raises
     ------
@@ -133,7 +159,9 @@ def demonstrate(home: Path, played: ExampleSystem, scale: float) -> Demonstrated
     to = folder_of(home, tables)
     steps = 3 * len(demo.phases) + 1
     # More threads than cores build nothing sooner: a model's seconds would be those of its neighbours too.
-    build = ["build", "--threads", str(min(4, os.cpu_count() or 1)), *demo.build]
+    target = ["--target", "athena"] if athena else []
+    reader: Reader = athena or SparkReader(project)
+    build = ["build", *target, "--threads", str(min(4, os.cpu_count() or 1)), *demo.build]
     landed, builds = [], []
     for number, phase in enumerate(demo.phases):
         by_hand = f"lake generate {played.name} --out {to} --scale {scale:g} --ends {ends} --phase {phase.phase}"
@@ -143,15 +171,15 @@ def demonstrate(home: Path, played: ExampleSystem, scale: float) -> Demonstrated
         landed.append(_land(project, demo.source, tables))
         _step(3 * number + 3, steps, f"{phase.build}: dbt {' '.join(build)}")
         builds.append(run_dbt(build, out))
-    freshness = ["source", "freshness", "--select", f"source:{demo.source}"]
+    freshness = ["source", "freshness", *target, "--select", f"source:{demo.source}"]
     _step(steps, steps, f"freshness and documentation: dbt {' '.join(freshness)}, dbt docs generate")
-    fresh, docs = run_dbt(freshness, out), site.generate(out)
+    fresh, docs = run_dbt(freshness, out), site.generate(out, where=target)
     rows = _rows(project, tables)
-    marts = _mart_rows(project, builds[0])
+    marts = _mart_rows(reader, builds[0])
     out.rule("what came of it")
     out.print(_sources_grid(landed, rows))
     out.print(_marts_grid(builds[0], builds[-1], marts))
-    unexpected = [told for look in demo.look for told in _looked(project, look, compared=scale == demo.scale)]
+    unexpected = [told for look in demo.look for told in _looked(reader, look, compared=scale == demo.scale)]
     done = Demonstrated(builds[0], builds[-1], fresh, docs, unexpected)
     passed = ", ".join(
         f"{built.passed} after the {phase.phase}" for phase, built in zip(demo.phases, builds, strict=True)
@@ -160,6 +188,15 @@ def demonstrate(home: Path, played: ExampleSystem, scale: float) -> Demonstrated
     for name in done.failed:
         out.print(f"[red]failed[/] {escape(name)}")
     out.print(f"total: {duration(time.monotonic() - started)}; peak memory {watch.stop() / 2**30:.1f} GiB")
+    _tell_where_to_look(demo, athena)
+    return done
+
+
+def _tell_where_to_look(demo: Demo, athena: AthenaReader | None) -> None:
+    if athena:
+        out.print(
+            f"the local Athena stays at {athena.address}: `make up ATHENA=1` says how to reach it, `make down` ends it"
+        )
     out.print(
         "where to look next:\n"
         "  source .venv/bin/activate\n"
@@ -169,7 +206,6 @@ def demonstrate(home: Path, played: ExampleSystem, scale: float) -> Demonstrated
         "  docs/model/README.md                    how to add a source and a mart",
         markup=False,
     )
-    return done
 
 
 def duration(seconds: float) -> str:
@@ -251,12 +287,9 @@ def _land(project: Project, source: str, tables: Sequence[Table]) -> list[Landed
     return results
 
 
-def _looked(project: Project, look: Look, *, compared: bool) -> list[str]:
+def _looked(reader: Reader, look: Look, *, compared: bool) -> list[str]:
     """Shows what a query gives beside what it is expected to; what is otherwise."""
-    found = [
-        {name: None if value is None else str(value) for name, value in row.asDict().items()}
-        for row in open_session(project).sql(look.query).limit(_MOST_ROWS).collect()
-    ]
+    found = reader.rows(look.query, _MOST_ROWS)
     grid = Grid(title=f"{look.title}: {look.query}", title_justify="left")
     names = list(found[0]) if found else list(look.expects[0]) if look.expects else ["no rows"]
     expected = list(look.expects) if compared else []
@@ -277,14 +310,15 @@ def _rows(project: Project, tables: Sequence[Table]) -> dict[str, int]:
     return {table.name: SilverTable.of(spark, table).read().where("__deleted = 'false'").count() for table in tables}
 
 
-def _mart_rows(project: Project, built: Built) -> dict[str, int]:
+def _mart_rows(reader: Reader, built: Built) -> dict[str, int]:
     """Rows of each mart that was built, by the relations of dbt's manifest."""
-    spark = open_session(project)
     manifest = json.loads((ROOT / "target" / "manifest.json").read_text(encoding="utf-8"))
     nodes = [manifest["nodes"][unique_id] for unique_id in built.ids if unique_id in manifest["nodes"]]
     marts = [node for node in nodes if node["resource_type"] == "model" and node["fqn"][1] == "marts"]
     return {
-        node["name"]: spark.table(f"{node['schema']}.{node['alias']}").count()
+        node["name"]: int(
+            str(reader.rows(f"select count(*) as row_count from {node['schema']}.{node['alias']}", 1)[0]["row_count"])
+        )
         for node in sorted(marts, key=lambda node: str(node["name"]))
     }
 

@@ -327,8 +327,6 @@ class Chain:
     def of(cls, settings: Settings) -> Chain:
         """The servers as the settings describe them; none is started."""
         home, ports, passwords = settings.home, settings.ports, settings.passwords
-        aws = Aws(home / "aws", ports["LAKE_AWS_PORT"])
-        trino = Trino(home / "trino", ports["LAKE_TRINO_PORT"], aws.address)
         return cls(
             settings,
             PostgreSQL(home / "postgresql", ports["LAKE_POSTGRESQL_PORT"], passwords["LAKE_POSTGRESQL_PASSWORD"]),
@@ -337,9 +335,7 @@ class Chain:
             Registry(home / "registry", ports["LAKE_REGISTRY_PORT"]),
             Connect(home / "connect", ports["LAKE_CONNECT_PORT"], settings.variables),
             Kinesis(home / "kinesis", ports["LAKE_KINESIS_PORT"]),
-            aws,
-            trino,
-            Athena(home / "athena", ports["LAKE_ATHENA_PORT"], trino.address, aws.address),
+            *local_athena(settings),
         )
 
     @property
@@ -356,6 +352,14 @@ class Chain:
     def local_athena(self) -> Sequence[Server]:
         """What answers as S3, Glue and Athena, in the order in which they need each other."""
         return (self.aws, self.trino, self.athena)
+
+
+def local_athena(settings: Settings) -> tuple[Aws, Trino, Athena]:
+    """What answers as S3, Glue and Athena; none is started."""
+    home, ports = settings.home, settings.ports
+    aws = Aws(home / "aws", ports["LAKE_AWS_PORT"])
+    trino = Trino(home / "trino", ports["LAKE_TRINO_PORT"], aws.address)
+    return aws, trino, Athena(home / "athena", ports["LAKE_ATHENA_PORT"], trino.address, aws.address)
 
 
 def java_command(main: str, *, heap_mb: int) -> list[str | Path]:

@@ -29,7 +29,7 @@ def athena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAthena]:
             start(each)
             running.callback(stop, each)
         make_buckets(aws.address)
-        yield LocalAthena(aws.address, server.address)
+        yield LocalAthena(aws.address, trino.address, server.address)
 
 
 def _servers(home: Path, ports: Sequence[int]) -> tuple[Server, Server, Server]:

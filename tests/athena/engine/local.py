@@ -16,6 +16,7 @@ class LocalAthena:
     """The three servers, by their addresses."""
 
     aws: str
+    trino: str
     athena: str
 
     def run(self, sql: str, **how: Any) -> dict[str, Any]:
