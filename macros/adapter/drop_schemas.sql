@@ -4,7 +4,19 @@
         {{ exceptions.raise_compiler_error("got schema = '" ~ schema ~ "', expected that of a pull request: <schema>__pr_<name>") }}
     {%- endif -%}
     {%- for row in run_query('show databases') if row[0] == schema or row[0].startswith(schema ~ '_') -%}
-        {%- do run_query('drop schema if exists ' ~ adapter.quote(row[0]) ~ ' cascade') -%}
+        {%- do adapter.dispatch('_drop_schema')(row[0]) -%}
         {%- do log('dropped ' ~ row[0], info=true) -%}
     {%- endfor -%}
+{%- endmacro %}
+
+{% macro spark___drop_schema(schema) -%}
+    {%- do run_query('drop schema if exists ' ~ adapter.quote(schema) ~ ' cascade') -%}
+{%- endmacro %}
+
+{#- Table by table: Athena's own would leave their files. -#}
+{% macro athena___drop_schema(schema) -%}
+    {%- for relation in adapter.list_relations_without_caching(relation_named(schema, '')) -%}
+        {%- do adapter.drop_relation(relation) -%}
+    {%- endfor -%}
+    {%- do adapter.drop_glue_database(schema) -%}
 {%- endmacro %}

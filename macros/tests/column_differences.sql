@@ -4,10 +4,18 @@
     {%- for column in columns_of(ours, columns) %}
         {%- set name = adapter.quote(column.name) %}
         count_if(
-            not {{ hudi_comparable('ours.' ~ name, column.dtype) }} <=> {{ hudi_comparable('theirs.' ~ name, column.dtype) }}
+            {{ adapter.dispatch('_is_distinct')('ours.' ~ name, 'theirs.' ~ name, column.dtype) }}
         ) as {{ name }}{{ ',' if not loop.last }}
     {%- endfor %}
     from {{ ours }} as ours
     inner join {{ theirs }} as theirs
         on {{ hudi_equal('ours', 'theirs', key) }}
+{%- endmacro %}
+
+{% macro spark___is_distinct(left, right, type) -%}
+    not {{ hudi_comparable(left, type) }} <=> {{ hudi_comparable(right, type) }}
+{%- endmacro %}
+
+{% macro athena___is_distinct(left, right, type) -%}
+    {{ left }} is distinct from {{ right }}
 {%- endmacro %}

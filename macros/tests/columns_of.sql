@@ -1,8 +1,17 @@
 {#- Some columns of a table with their types (`name`, `dtype`). -#}
 {% macro columns_of(relation, names) -%}
-    {%- set types, columns = hudi_types(hudi_described(relation).columns) if execute else {}, [] -%}
+    {%- set types, columns = hudi_types(adapter.dispatch('_columns_in')(relation)) if execute else {}, [] -%}
     {%- for name in names -%}
         {%- do columns.append({'name': name, 'dtype': types.get(name | lower, '')}) -%}
     {%- endfor -%}
     {%- do return(columns) -%}
+{%- endmacro %}
+
+{% macro spark___columns_in(relation) -%}
+    {%- do return(hudi_described(relation).columns) -%}
+{%- endmacro %}
+
+{% macro athena___columns_in(relation) -%}
+    {%- set schema, identifier = (relation | string).replace('"', '').split('.')[-2:] -%}
+    {%- do return(adapter.get_columns_in_relation(relation_named(schema, identifier))) -%}
 {%- endmacro %}
