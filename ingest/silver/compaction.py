@@ -8,7 +8,7 @@ from py4j.protocol import Py4JJavaError
 
 from ingest.config.lake import is_on_s3
 from ingest.silver import change_log
-from ingest.silver.hudi import compaction_error
+from ingest.silver.hudi import HudiTable, compaction_error
 from ingest.silver.table import SilverTable
 
 # A batch of so many rows that it writes this share of the table's files at once makes each read take four times as long
@@ -48,23 +48,32 @@ def compact(silver: SilverTable, *, is_behind: bool = False) -> bool:
     table = silver.hudi
     if table.options.table_type != "mor" or not table.exists():
         return False
+    is_planned = _is_planned(table)
+    if is_planned:
+        table.compact()
+    # What was written behind the plan is in none: on S3 it has to be.
+    if is_behind or (is_planned and not is_on_s3(table.path)) or not _is_due(table):
+        return is_planned
+    table.plan_compaction()
+    table.compact()
+    return True
+
+
+def _is_planned(table: HudiTable) -> bool:
     try:
-        timeline = table.timeline.active()
-        is_planned = not timeline.filterPendingCompactionTimeline().empty()
-        is_due = is_planned or (not is_behind and _is_due(timeline, is_read_compacted=is_on_s3(table.path)))
+        return not table.timeline.active().filterPendingCompactionTimeline().empty()
     except Py4JJavaError as error:
         raise compaction_error(error, table.options) from error
-    if is_due and not is_planned:
-        table.plan_compaction()
-    if is_due:
-        table.compact()
-    return is_due
 
 
-def _is_due(timeline: Any, *, is_read_compacted: bool) -> bool:
+def _is_due(table: HudiTable) -> bool:
     """Whether the last commits have written so much into log files that reading takes longer; or anything, where
     readers see only what is compacted."""
-    return _has_logs(timeline) if is_read_compacted else _ends_with_a_large_batch(timeline)
+    try:
+        timeline = table.timeline.active()
+        return _has_logs(timeline) if is_on_s3(table.path) else _ends_with_a_large_batch(timeline)
+    except Py4JJavaError as error:
+        raise compaction_error(error, table.options) from error
 
 
 def _has_logs(timeline: Any) -> bool:

@@ -191,9 +191,18 @@ class HudiTable:
         return Timeline(self.spark, self.path)
 
     def exists(self) -> bool:
-        """Whether there is a Hudi table at the path."""
-        properties, system = self._in_file_system("/.hoodie/hoodie.properties")
-        return bool(system.exists(properties))
+        """Whether there is a Hudi table at the path.
+
+        Raises
+        ------
+        WriteError
+            It cannot be looked at.
+        """
+        try:
+            properties, system = self._in_file_system("/.hoodie/hoodie.properties")
+            return bool(system.exists(properties))
+        except Py4JJavaError as error:
+            raise write_error(error, where=self.path) from error
 
     def holds_no_file(self) -> bool:
         """Whether no file of rows was ever written to the table: there is none beside Hudi's own folder.

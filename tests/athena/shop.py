@@ -23,11 +23,13 @@ def items(**options: Any) -> dict[str, Any]:
 
 @dataclass
 class Shop:
-    """The source: it delivers batches of random changes, and an event that cannot be applied with each."""
+    """The source: it delivers batches of random changes, and with some an event that cannot be applied."""
 
     project: DbtProject
     rng: random.Random
     rows: dict[int, int] = field(default_factory=dict)
+    bad_every: int = 3
+    batches: int = 0
     delivered: int = 0
     bad: int = 0
 
@@ -47,10 +49,12 @@ class Shop:
             else:
                 events.append(pg("u" if key in self.rows else "c", lsn, id=key, v=lsn))
                 self.rows[key] = lsn
-        events.append("{broken")
+        if self.batches % self.bad_every == 0:
+            events.append("{broken")
+            self.bad += 1
         self.project.deliver(f"shop.{TABLE}", self.delivered, events)
+        self.batches += 1
         self.delivered += len(events)
-        self.bad += 1
 
     def found(self, spark: SparkSession, *, compacted: bool = False) -> dict[int, int]:
         """What silver holds: values by key."""

@@ -84,7 +84,7 @@ def shop(make_project: MakeProject) -> Shop:
 @pytest.fixture(scope="module")
 def long_lived(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
     """A shop whose table is landed already, and meets one fault after the other."""
-    shop = Shop(new_project(tmp_path_factory.mktemp("faults"), {"tables": [items()]}), random.Random(8))  # noqa: S311
+    shop = Shop(new_project(tmp_path_factory.mktemp("faults"), {"tables": [items()]}), random.Random(8), bad_every=1)  # noqa: S311
     shop.change()
     shop.project.land_well(spark)
     return shop
@@ -224,3 +224,35 @@ def names_in(glue: Any, shop: Shop) -> set[str]:
         return {name for name in names if not name.startswith("_")}
     except glue.exceptions.EntityNotFoundException:
         return set()
+
+
+# A bucket, what is wrong with it, and what is said to do.
+BUCKETS: Mapping[str, tuple[str, Fault | None, str]] = {
+    "is missing": ("no-such-bucket", None, "make the bucket"),
+    "takes no wrong key": (
+        "guarded",
+        Fault(403, "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records."),
+        "check which credentials are found",
+    ),
+    "gives no right": ("forbidden", Fault(403, "AccessDenied", "Access Denied"), "give the role s3:ListBucket"),
+    "meets nobody": ("nobody", None, "set AWS_PROFILE"),
+}
+
+
+@pytest.mark.parametrize("case", BUCKETS)
+def test_what_is_wrong_with_the_bucket_of_a_table_is_said(
+    spark: SparkSession, aws: StandIn, s3: Any, shop: Shop, case: str
+) -> None:
+    bucket, fault, said = BUCKETS[case]
+    if case != "is missing":
+        s3.create_bucket(Bucket=bucket)
+    if case == "meets nobody":
+        # Of what may have credentials, the one that has none here.
+        provider = "com.amazonaws.auth.SystemPropertiesCredentialsProvider"
+        spark._jsc.hadoopConfiguration().set(f"fs.s3a.bucket.{bucket}.aws.credentials.provider", provider)
+    shop.project.declare({"tables": [{**items(), "external": {"using": "hudi", "location": f"s3://{bucket}/item"}}]})
+    with aws.broken(lambda request: fault if request.path.startswith(f"/{bucket}") else None):
+        error = shop.project.land(spark)[TABLE].error
+    assert error is not None
+    assert said in error.message, error.message
+    assert f"s3://{bucket}" in error.message
