@@ -14,7 +14,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dev.chain.processes import Server
-from dev.chain.settings import HOST, ROOT
+from dev.chain.settings import ROOT
 
 REGION = "us-east-1"
 # The name and the key that every client of the stand-ins has: S3, Glue and STS let everybody in, Athena only this one.
@@ -88,15 +88,11 @@ def make_buckets(address: str) -> list[str]:
 
 def serve(port: Annotated[int, typer.Option(help="The port on loopback.")]) -> None:
     """Serves until the process is stopped."""
-    import logging  # noqa: PLC0415 - only the process that serves needs them
-
-    from moto.server import ThreadedMotoServer  # noqa: PLC0415
+    from dev.chain.moto_s3 import served  # noqa: PLC0415 - takes half a second, and only this process needs it
 
     _answer_for_statistics()
-    logging.getLogger("werkzeug").setLevel(logging.WARNING)
-    server = ThreadedMotoServer(ip_address=HOST, port=port, verbose=False)
-    server.start()
-    threading.Event().wait()
+    with served(port):
+        threading.Event().wait()
 
 
 def _answer_for_statistics() -> None:
