@@ -43,9 +43,7 @@ def main() -> None:
     """Prints what is to be mended; ends with 1 where there is something."""
     out = Console(soft_wrap=True, highlight=False, markup=False)
     try:
-        manifest = compiled(
-            target=written_to(ROOT / "target"), profiles=Path(__file__).parent, kinds=("model", "snapshot")
-        )
+        manifest = compiled(target=written_to(ROOT / "target"), output="athena", kinds=("model", "snapshot"))
     except LakeError as error:
         out.print(str(error))
         raise SystemExit(1) from error

@@ -45,9 +45,16 @@ class Project:
 
 
 def compiled(
-    root: Path = ROOT, target: Path | None = None, profiles: Path | None = None, kinds: Sequence[str] = ("model",)
+    root: Path = ROOT, target: Path | None = None, *, output: str = "", kinds: Sequence[str] = ("model",)
 ) -> Mapping[str, Any]:
     """dbt's manifest with every node of some kinds compiled, without a connection.
+
+    Parameters
+    ----------
+    target:
+        The folder that dbt writes to.
+    output:
+        The profile's output to compile for; its default without.
 
     Raises
     ------
@@ -55,7 +62,7 @@ def compiled(
         The project cannot be compiled.
     """
     target, here = target or root / "target", Path.cwd()
-    rooms = ("--project-dir", str(root), "--profiles-dir", str(profiles or root), "--target-path", str(target))
+    rooms = ("--project-dir", str(root), "--profiles-dir", str(root), "--target-path", str(target))
     words = (
         "compile",
         "--no-introspect",
@@ -64,6 +71,7 @@ def compiled(
         *(f"resource_type:{kind}" for kind in kinds),
         "--indirect-selection",
         "empty",
+        *(("--target", output) if output else ()),
     )
     try:
         done = dbtRunner().invoke(["--quiet", *words, *rooms, "--log-path", str(target)])
