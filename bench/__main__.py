@@ -20,7 +20,7 @@ USUAL_TIME = {
     "commits": "5 min",
     "dbt": "30 min",
     "drain": "6 min, after a download of 300 MB",
-    "growth": "1 h",
+    "growth": "90 min",
     "kinesis": "2 min",
     "latency": "10 min, beside `make up`",
     "read_cost": "3 min",

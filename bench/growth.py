@@ -302,7 +302,7 @@ def _seeded(spark: SparkSession, sample: Table, table: Table, rows: int) -> str:
     # The keys of a snapshot are numbers from 1 on.
     every = spark.range(1, rows + 1).join(F.broadcast(held), F.col("id") % held.count() + 1 == F.col("_of"))
     every = every.withColumn("salesid", F.col("id").cast("int"))
-    silver.write(every.select(*columns), replace(state, buckets=silver.buckets_for(rows)), first=True)
+    silver.write(every.select(*columns), replace(state, buckets=silver.buckets_for(rows, held)), first=True)
     silver.register()
     return silver.path
 

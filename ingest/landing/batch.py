@@ -31,7 +31,8 @@ from ingest.errors import InputError
 from ingest.landing.completion import as_silver, told_again, with_every_value
 from ingest.silver import change_log, quarantine
 from ingest.silver.erased_keys import without_erased
-from ingest.silver.state import Counts, State
+from ingest.silver.places import with_departures
+from ingest.silver.state import NONE_ARRIVED, Counts, State
 from ingest.silver.table import SilverTable
 from ingest.sources.kinds import delivers_files
 from ingest.spark.prepared import prepared
@@ -113,6 +114,8 @@ class Batch:
         Late changes that win against silver, with the positions they win by; None where none are late.
     begun:
         Rows of changed keys, as they began (`ingest.landing.completion.with_every_value`); None where there are none.
+    arrivals:
+        What the commit notes of rows that come to a partition (`ingest.silver.places`).
     """
 
     silver: SilverTable
@@ -128,6 +131,7 @@ class Batch:
     incomplete: tuple[DataFrame, ...] = ()
     winners: DataFrame | None = None
     begun: DataFrame | None = None
+    arrivals: str | None = NONE_ARRIVED
 
     @property
     def table(self) -> Table:
@@ -188,7 +192,7 @@ def apply(
             return stack.enter_context(_kept(frame, at_once=at_once))
 
         batch = Batch(silver, state, before, keep, replayed, changes=decoded, rows=decoded)
-        for step in (_place, _latest, _truncate, _late, _complete, _empty):
+        for step in (_place, _latest, _truncate, _late, _complete, _move, _empty):
             batch = step(batch)
         return _commit(batch, position, share)
 
@@ -367,6 +371,15 @@ def _complete(batch: Batch) -> Batch:
     return replace(batch, rows=prepared(rows, f"rows of {table.relation}", table, partial(as_silver, table=table)))
 
 
+def _move(batch: Batch) -> Batch:
+    """With departures of the rows of silver that change their partition, where its index does not find them."""
+    state = batch.state
+    if state is None or not batch.silver.is_bucketed_by_partition(state):
+        return batch
+    rows, arrivals = with_departures(batch.silver, batch.rows, number=batch.found.keys, keep=batch.keep)
+    return replace(batch, rows=rows, arrivals=arrivals)
+
+
 def _empty(batch: Batch) -> Batch:
     """With tombstones of the rows of silver that a truncate of the batch empties."""
     table, before = batch.table, batch.before
@@ -397,7 +410,7 @@ def _commit(batch: Batch, position: str, share: float) -> Counts:
         before,
         position=position,
         watermark=max(before.watermark, found.newest),
-        buckets=before.buckets if state else silver.buckets_for(round(found.keys / share)),
+        buckets=before.buckets if state else silver.buckets_for(round(found.keys / share), batch.rows),
         counts=counts,
         totals=totals,
         epoch=table.options.epoch,
@@ -416,7 +429,7 @@ def _commit(batch: Batch, position: str, share: float) -> Counts:
             filled=batch.begun,
             set_aside=batch.bad[1:],
         )
-    silver.write(batch.rows, new, first=state is None)
+    silver.write(batch.rows, new, first=state is None, arrivals=batch.arrivals)
     return counts
 
 

@@ -140,6 +140,7 @@ def land_table(
             behind_ms=begun.pending.behind_ms,
         )
         return _kept_up(nothing, begun.silver, upkeep, is_behind=False)
+    begun = _indexed(begun)
     landed, totals = None, begun.totals
     while True:
         portion = begun.pending.portion()
@@ -175,6 +176,20 @@ def _conform(begun: Begun) -> None:
         if silver.table.options.history:
             change_log.conform(conforming, state)
     conforming.register()
+
+
+def _indexed(begun: Begun) -> Begun:
+    """The run, once a partitioned table that was made with a global index has its rows in buckets."""
+    silver, state = begun.silver, begun.state
+    if state is None or state.buckets is not None or not silver.table.options.partition_by:
+        return begun
+    if silver.hudi.timeline.has_planned_compaction():
+        return begun  # another batch will find it carried out
+    log.warning("%s: its rows are put into buckets of their partitions, by a commit of its own", silver.table.relation)
+    # A history has as many buckets as silver had, which was none.
+    silver.index_anew(state, 1 if change_log.changes_of(silver).is_committed() else None)
+    silver.register()
+    return replace(begun, state=silver.state())
 
 
 def _renew(begun: Begun) -> None:

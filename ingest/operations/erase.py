@@ -27,7 +27,7 @@ from ingest.schema.masking import all_null, in_silver, local_rows
 from ingest.silver import change_log, quarantine
 from ingest.silver.erased_keys import remember
 from ingest.silver.hudi import HudiTable
-from ingest.silver.state import Counts, State
+from ingest.silver.state import ARRIVALS_KEY, NONE_ARRIVED, Counts, State
 from ingest.silver.table import SilverTable
 from ingest.spark.jvm import java_class
 
@@ -189,7 +189,8 @@ def _silver(silver: SilverTable, state: State, keys: DataFrame) -> Place:
     table = silver.table
     is_gone = F.col(f"`{table.record_key}`").cast("string") == F.col("key")
     rows = silver.stored().join(F.broadcast(keys), is_gone, "left_semi").select(*silver.columns())
-    return Place(silver.hudi.of_buckets(state.buckets), rows, keys, state.as_metadata())
+    metadata = {**state.as_metadata(), ARRIVALS_KEY: NONE_ARRIVED}
+    return Place(silver.hudi.of_buckets(state.buckets), rows, keys, metadata)
 
 
 def _history(silver: SilverTable, state: State, keys: DataFrame) -> Place | None:

@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 from ingest.config.tables import Table
 from ingest.errors import WriteError
 from ingest.silver.file_groups import FileGroup, file_groups
-from ingest.silver.hudi import HudiTable
 from ingest.silver.table import SilverTable
 from ingest.silver.timeline import Commit, PlannedCompaction
 
@@ -26,7 +25,7 @@ class Layout:
     key, ordering, partition_by:
         Hudi's record key, the columns that order two rows of a key, and those that partition the table.
     index:
-        bucket or global, as it is declared.
+        bucket, or global of a partitioned table that was made so once.
     partitions, file_groups, log_files, bytes:
         What a reader of all rows finds.
     columns:
@@ -55,7 +54,9 @@ def layout_of(spark: SparkSession, table: Table) -> Layout:
     WriteError
         It was never landed.
     """
-    hudi = _landed(spark, table)
+    silver = _landed(spark, table)
+    state, hudi = silver.state(), silver.hudi
+    buckets = state.buckets if state else silver.buckets_for(0)
     config, groups = hudi.timeline.client().getTableConfig(), file_groups(hudi.timeline)
     fields = config.getPartitionFields()
     return Layout(
@@ -65,7 +66,7 @@ def layout_of(spark: SparkSession, table: Table) -> Layout:
         key=",".join(config.getRecordKeyFields().get()),
         ordering=",".join(config.getOrderingFields()),
         partition_by=",".join(fields.get()) if fields.isPresent() else "",
-        index=hudi.options.index,
+        index=hudi.of_buckets(buckets).options.index,
         partitions=len({group.partition for group in groups}),
         file_groups=len(groups),
         log_files=sum(len(group.log_files) for group in groups),
@@ -82,7 +83,7 @@ def commits_of(spark: SparkSession, table: Table, limit: int) -> list[Commit]:
     WriteError
         It was never landed.
     """
-    return list(islice(_landed(spark, table).timeline.described(), limit))
+    return list(islice(_landed(spark, table).hudi.timeline.described(), limit))
 
 
 def files_of(spark: SparkSession, table: Table) -> list[FileGroup]:
@@ -93,7 +94,7 @@ def files_of(spark: SparkSession, table: Table) -> list[FileGroup]:
     WriteError
         It was never landed.
     """
-    return file_groups(_landed(spark, table).timeline)
+    return file_groups(_landed(spark, table).hudi.timeline)
 
 
 def compactions_of(spark: SparkSession, table: Table) -> tuple[list[PlannedCompaction], list[Commit]]:
@@ -104,15 +105,15 @@ def compactions_of(spark: SparkSession, table: Table) -> tuple[list[PlannedCompa
     WriteError
         It was never landed.
     """
-    timeline = _landed(spark, table).timeline
+    timeline = _landed(spark, table).hudi.timeline
     return timeline.planned_compactions(), [commit for commit in timeline.described() if commit.is_compaction]
 
 
-def _landed(spark: SparkSession, table: Table) -> HudiTable:
+def _landed(spark: SparkSession, table: Table) -> SilverTable:
     # Looking must not make the schema, which SilverTable.of would.
     silver = SilverTable.of(spark, table) if spark.catalog.databaseExists(table.schema) else None
     if silver is None or not silver.exists():
         raise WriteError(
             "there is no such table yet", where=table.relation, action=f"run `lake ingest {table.source}` first"
         )
-    return silver.hudi
+    return silver

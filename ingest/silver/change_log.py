@@ -223,7 +223,7 @@ def hudi_table(history: SilverTable, buckets: int | None) -> HudiTable:
         silver.options,
         key="__change",
         ordering="__rank",
-        index="bucket",
+        removed_where=None,
         buckets=history.table.options.buckets or buckets or 1,
         combines=True,
         keeps_cuts=False,

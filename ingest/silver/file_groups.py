@@ -38,6 +38,16 @@ class FileGroup:
     log_files: tuple[File, ...]
 
     @property
+    def since(self) -> str:
+        """When the writing of the base file was begun; of the first log file where there is none.
+
+        Log files hold what was written since.
+        """
+        # <file id>_<write token>_<instant>.parquet, .<file id>_<instant>.log.<version>_<write token>
+        name = self.base_file.name if self.base_file else self.log_files[0].name.partition(".log.")[0]
+        return name.rpartition("_")[2].partition(".")[0]
+
+    @property
     def bytes(self) -> int:
         """The size of all these files."""
         return sum(file.bytes for file in (self.base_file, *self.log_files) if file)

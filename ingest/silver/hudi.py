@@ -40,6 +40,8 @@ _KEEPS_CUTS = {
 _MOST_RETAINED, _ARCHIVED_AT_ONCE = 20, 10
 # A partition's value is a folder's name; encoded, or one with a slash would be read as two.
 _ENCODED_PARTITIONS = {"hoodie.datasource.write.partitionpath.urlencode": "true"}
+# A timestamp names one folder, whether rows are inserted or upserted.
+_ONE_FOLDER_A_TIMESTAMP = {"hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled": "true"}
 # After so many commits a merge-on-read table is compacted: what its readers merge stays bounded.
 _COMMITS_A_COMPACTION = 10
 # An erasure compacts every file group, as a commit does where one delta commit is one too many.
@@ -74,11 +76,10 @@ class TableOptions:
         Of two rows of a key the one with the greater value of this column is kept.
     partition_by:
         The partition columns; none where the table is not partitioned.
-    index:
-        bucket: a row's file follows from its key and partition; global: a row is looked up in every partition, and
-        moves where its partition changes.
     buckets:
         Of each partition; None with a global index, and where the table is only read.
+    removed_where:
+        A column, and its value of those rows of an upsert that are to be removed; None where there are no such rows.
     table_type, version:
         Merge on read or copy on write, and the version of the table's format; None leaves both to Hudi.
     combines:
@@ -94,8 +95,8 @@ class TableOptions:
     key: str
     ordering: str
     partition_by: tuple[str, ...] = ()
-    index: Literal["bucket", "global"] = "bucket"
     buckets: int | None = None
+    removed_where: tuple[str, str] | None = None
     table_type: TableType | None = None
     version: int | None = None
     combines: bool | None = None
@@ -106,6 +107,15 @@ class TableOptions:
     def relation(self) -> str:
         """The quoted name for Spark SQL."""
         return f"`{self.schema}`.`{self.name}`"
+
+    @property
+    def index(self) -> Literal["bucket", "global"]:
+        """How a row is found; bucket: its file follows from its key and partition.
+
+        global: it is looked up in every partition, and moves where its partition changes. Partitioned tables were made
+        so once (docs/decisions/0054-buckets-within-partitions.md).
+        """
+        return "global" if self.partition_by and self.buckets is None else "bucket"
 
     def as_hudi(self) -> dict[str, str]:
         """Hudi's options to write to the table, without the operation."""
@@ -118,6 +128,7 @@ class TableOptions:
             **_SMALL_COMMITS,
             **self._partitions(),
             **self._index(),
+            **self._removing(),
             **self._storage(),
             **(_KEEPS_CUTS if self.keeps_cuts else {}),
             **self._cleaning(),
@@ -140,6 +151,7 @@ class TableOptions:
             "hoodie.datasource.write.partitionpath.field": ",".join(self.partition_by),
             "hoodie.datasource.write.keygenerator.class": f"org.apache.hudi.keygen.{generator}KeyGenerator",
             **({"hoodie.datasource.write.hive_style_partitioning": "true"} if self.partition_by else {}),
+            **(_ONE_FOLDER_A_TIMESTAMP if self.partition_by else {}),
         }
 
     def _index(self) -> dict[str, str]:
@@ -151,6 +163,12 @@ class TableOptions:
             "hoodie.bucket.index.hash.field": self.key,
             "hoodie.bucket.index.num.buckets": str(self.buckets),
         }
+
+    def _removing(self) -> dict[str, str]:
+        if self.removed_where is None:
+            return {}
+        column, value = self.removed_where
+        return {"hoodie.payload.delete.field": column, "hoodie.payload.delete.marker": value}
 
     def _storage(self) -> dict[str, str]:
         options: dict[str, str] = {}
@@ -240,6 +258,10 @@ class HudiTable:
     def read(self) -> DataFrame:
         """The rows as they are, with Hudi's own columns."""
         return self._load(_NOTHING)
+
+    def read_base_files(self) -> DataFrame:
+        """The rows of the base files alone, without what log files say since, with Hudi's own columns."""
+        return self._load({"hoodie.datasource.query.type": "read_optimized"})
 
     def as_of(self, instant: str) -> DataFrame:
         """The rows as they were at an instant, with Hudi's own columns."""

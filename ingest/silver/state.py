@@ -10,6 +10,8 @@ from typing import Any
 from ingest.errors import WriteError
 
 STATE_KEY = "lake.state"
+# Which rows have come to a partition by the commit (`ingest.silver.places`).
+ARRIVALS_KEY, NONE_ARRIVED = "lake.arrivals", "[]"
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,8 @@ class State:
     watermark:
         The greatest `__position` that was ever read; a change at or below it can be late.
     buckets:
-        The number of buckets the table was made with; None for a partitioned table.
+        The number of buckets of each partition; None for a partitioned table that has a global index still
+        (`TableOptions.index`).
     counts, totals:
         Of the last run, and of all runs.
     epoch:

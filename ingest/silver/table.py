@@ -21,8 +21,10 @@ from ingest.silver.catalog.base import Entry
 from ingest.silver.catalog.hive import HiveCatalog
 from ingest.silver.catalog.kinds import catalog_of
 from ingest.silver.hudi import HudiTable, TableOptions
-from ingest.silver.state import STATE_KEY, Counts, State
+from ingest.silver.state import ARRIVALS_KEY, NONE_ARRIVED, STATE_KEY, Counts, State
 
+# `__op` of a row that an upsert removes from the partition that it leaves: no reader sees one.
+LEFT = "left"
 # A small table's bucket has about so many rows, so that several tasks read and write it; a large one's the more, as
 # a commit of random rows writes a file into each bucket, however few they are (docs/performance.md).
 _ROWS_A_BUCKET, _ROWS_A_LARGE_BUCKET = 100_000, 1_000_000
@@ -65,7 +67,7 @@ class SilverTable:
                 key=self.table.record_key,
                 ordering="__position",
                 partition_by=options.partition_by,
-                index="global" if options.partition_by else "bucket",
+                removed_where=("__op", LEFT) if self.rows_may_move else None,
                 table_type=options.table_type,
                 version=options.table_version,
                 # A batch has one row a key; to make sure of it again took Hudi 1.9 of 4.0 s (docs/performance.md).
@@ -74,6 +76,20 @@ class SilverTable:
                 commits_retained=options.commits_retained,
             ),
         )
+
+    @property
+    def rows_may_move(self) -> bool:
+        """Whether a row may change its partition: none does where its key says the partition, or it has no key."""
+        of_key = {
+            column.name
+            for column in self.table.columns
+            if column.name in self.table.key or (column.substring_of and column.substring_of.column in self.table.key)
+        }
+        return bool(self.table.key) and not of_key.issuperset(self.table.options.partition_by)
+
+    def is_bucketed_by_partition(self, state: State) -> bool:
+        """Whether the index does not find a row that changes its partition (`ingest.silver.places`)."""
+        return self.rows_may_move and state.buckets is not None
 
     def exists(self) -> bool:
         """Whether there is a Hudi table at the path."""
@@ -163,6 +179,10 @@ class SilverTable:
         """The table's rows, tombstones included, with Hudi's columns and those of its next commit."""
         return self._conformed(self.stored())
 
+    def read_base_files(self) -> DataFrame:
+        """The rows of the base files alone, as `read` has them."""
+        return self._conformed(self.hudi.read_base_files())
+
     @property
     def _types(self) -> dict[str, T.DataType]:
         """The types of the source's columns and of Debezium's metadata, by name."""
@@ -228,8 +248,10 @@ class SilverTable:
         """The columns of the source, by name, with their types, as `State` keeps them."""
         return {column.name: column.data_type.simpleString() for column in self.table.columns}
 
-    def write(self, rows: DataFrame, state: State, *, first: bool) -> None:
+    def write(self, rows: DataFrame, state: State, *, first: bool, arrivals: str | None = NONE_ARRIVED) -> None:
         """Upserts the rows and commits them together with the state. The first batch makes the table, also anew.
+
+        `arrivals`: what the commit notes of rows that come to a partition; None of too many (`ingest.silver.places`).
 
         Raises
         ------
@@ -237,6 +259,8 @@ class SilverTable:
             Hudi could not write. Nothing of the batch is visible then.
         """
         table, metadata = self.hudi.of_buckets(state.buckets), state.as_metadata()
+        if arrivals is not None and self.rows_may_move:
+            metadata[ARRIVALS_KEY] = arrivals
         if first:
             self.remove_empty()
             table.bulk_insert(rows, metadata)
@@ -290,9 +314,36 @@ class SilverTable:
         comments = {column.name: column.description for column in self.table.columns}
         return Entry(self.hudi, self.column_types, views, self.table.description, comments)
 
-    def buckets_for(self, rows: int) -> int | None:
-        """The number of buckets for a new table: as declared, or by the rows that wait to be landed."""
-        if self.table.options.partition_by:
-            return None
-        small = min(round(rows / _ROWS_A_BUCKET), _BUCKETS_OF_A_SMALL_TABLE)
-        return self.table.options.buckets or max(1, small, round(rows / _ROWS_A_LARGE_BUCKET))
+    def buckets_for(self, rows: int, sample: DataFrame | None = None) -> int:
+        """The number of buckets of a new table, or of each of its partitions: as declared, or by its rows.
+
+        Parameters
+        ----------
+        rows:
+            How many the table is made for.
+        sample:
+            Rows that have most of its partitions; None where it has no rows yet.
+        """
+        if self.table.options.buckets:
+            return self.table.options.buckets
+        if not self.table.options.partition_by:
+            small = min(round(rows / _ROWS_A_BUCKET), _BUCKETS_OF_A_SMALL_TABLE)
+            return max(1, small, round(rows / _ROWS_A_LARGE_BUCKET))
+        if sample is None or rows < 2 * _ROWS_A_LARGE_BUCKET:
+            return 1
+        partitions = sample.select(*(f"`{name}`" for name in self.table.options.partition_by)).distinct().count()
+        return max(1, round(rows / partitions / _ROWS_A_LARGE_BUCKET))
+
+    def index_anew(self, state: State, buckets: int | None) -> None:
+        """Puts the rows of a partitioned table with a global index into buckets, by a commit of its own.
+
+        `buckets`: of each partition; None for as many as its rows ask for.
+
+        Raises
+        ------
+        WriteError
+            Hudi could not write. The table is as it was then.
+        """
+        rows = self.stored().select(*self.columns())
+        new = replace(state, counts=Counts(), buckets=buckets or self.buckets_for(rows.count(), rows))
+        self.hudi.of_buckets(new.buckets).insert_overwrite(rows, new.as_metadata())

@@ -102,6 +102,15 @@ class Timeline:
         """How many commits have a later instant."""
         return sum(1 for _ in takewhile(lambda commit: commit[1] > instant, self.instants()))
 
+    def active_commits(self) -> list[tuple[str, str, Any]]:
+        """Of each completed commit that is not archived: when it was requested, its instant, Hudi's metadata of it."""
+        client = self.client()
+        active = _newest_first(client.getActiveTimeline().getCommitsTimeline().filterCompletedInstants())
+        return [
+            (str(instant.requestedTime()), completed, timeline.readCommitMetadata(instant))
+            for timeline, instant, completed in self._with_instants(client, active)
+        ]
+
     def last_before(self, requested: str) -> str | None:
         """The instant of the last commit that was requested before that time; None where there is none."""
         return next((completed for earlier, completed in self.instants() if earlier < requested), None)
@@ -146,6 +155,10 @@ class Timeline:
         engine = java_class(self.spark, "org.apache.hudi.common.engine.HoodieLocalEngineContext")
         return engine(client.getStorageConf()), client, config.enable(False).build()
 
+    def has_planned_compaction(self) -> bool:
+        """Whether a compaction is planned and not yet completed."""
+        return not self.active().filterPendingCompactionTimeline().empty()
+
     def planned_compactions(self) -> list[PlannedCompaction]:
         """The compactions that are planned and not yet completed, newest first."""
         client = self.client()
@@ -177,9 +190,14 @@ class Timeline:
 
     def _completed(self) -> Iterator[tuple[Any, Any, str]]:
         client = self.client()
-        is_recorded = client.getTableConfig().getTableVersion().versionCode() >= _RECORDS_COMPLETION
         active = client.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
-        for timeline, instant in self._each_commit(client, active):
+        yield from self._with_instants(client, self._each_commit(client, active))
+
+    @staticmethod
+    def _with_instants(client: Any, commits: Iterator[tuple[Any, Any]]) -> Iterator[tuple[Any, Any, str]]:
+        """Each commit with its timeline and its instant, newest first."""
+        is_recorded = client.getTableConfig().getTableVersion().versionCode() >= _RECORDS_COMPLETION
+        for timeline, instant in commits:
             completed = instant.getCompletionTime() if is_recorded else None
             yield timeline, instant, str(completed or instant.requestedTime())
 

@@ -68,6 +68,8 @@ DIMENSIONS: Mapping[str, Sequence[str]] = {
     "replay": ["no", "stays", "mended"],
     "table_type": ["mor", "cow"],
     "table_version": ["9", "8", "6"],
+    # Partitioned: each write moves its row to another partition.
+    "layout": ["whole", "partitioned"],
 }
 
 
@@ -360,6 +362,8 @@ _KNOWN: Sequence[Row] = (
     {"bad": "not_utf8", "carrier": "lines", "delivery": "repeated", "partitions": "2"},
     {"form": "stream_dynamodb", "delivery": "late", "values": "numbers", "table_type": "cow", "bad": "no_position"},
     {"form": "stream_kinesis", "delivery": "repeated", "carrier": "parquet", "values": "texts", "bad": "cut"},
+    {"layout": "partitioned", "delivery": "late", "keys": "text", "table_type": "mor", "form": "envelope_schema"},
+    {"layout": "partitioned", "delivery": "batches", "trouble": "killed_before", "table_version": "6"},
 )  # fmt: skip
 # Without what takes further runs, where it is not what they are about.
 KNOWN: Sequence[Row] = tuple({"trouble": "none", "replay": "no", **row} for row in _KNOWN)

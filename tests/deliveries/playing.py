@@ -177,6 +177,7 @@ def _entry(project: DbtProject, play: _Played, *, is_mended: bool) -> dict[str, 
         "key": [] if case["keys"] == "none" else list(case.key_columns),
         "table_type": case["table_type"],
         "table_version": int(case["table_version"]),
+        "partition_by": ["turn"] if case["layout"] == "partitioned" else [],
         "quarantine_limit": {"share": 1.0},
     }
     orders = {"order_column": "version", "order_ts": "__source_ts_ms"}

@@ -66,7 +66,7 @@ def test_a_table_is_described_down_to_its_files(shop: DbtProject, spark: SparkSe
     found = {key: layout[key] for key in ("table_type", "version", "key", "ordering", "partition_by", "index")}
     assert found == {
         "table_type": "MERGE_ON_READ", "version": 9, "key": "id", "ordering": "__position", "partition_by": "region",
-        "index": "global",
+        "index": "bucket",
     }  # fmt: skip
     assert {**COLUMNS, "__op": "string"}.items() <= layout["columns"].items()
 
