@@ -2,9 +2,37 @@
 
 from __future__ import annotations
 
-from dev.mutations.base import BAD, HISTORY, KEYS, SECURITY, TORTURE, VALUES, Mutation
+from dev.mutations.base import BAD, HISTORY, KEYS, PLACES, SECURITY, TORTURE, VALUES, Mutation
 
 SILVER = (
+    Mutation(
+        "a row that moves stays where it was",
+        "ingest/silver/places.py",
+        'if found["leave"]:',
+        "if False:",
+        (f"{PLACES}::test_a_key_has_one_row",),
+    ),
+    Mutation(
+        "rows that came to a partition are not noted",
+        "ingest/silver/places.py",
+        "if not notes:",
+        "if True:",
+        (f"{PLACES}::test_a_key_has_one_row",),
+    ),
+    Mutation(
+        "a commit without a note is taken for one of none",
+        "ingest/silver/places.py",
+        "return None if any(note is None for note in notes) else [str(note) for note in notes if note != NONE_ARRIVED]",
+        "return [str(note) for note in notes if note not in (None, NONE_ARRIVED)]",
+        (f"{PLACES}::test_a_key_has_one_row",),
+    ),
+    Mutation(
+        "a timestamp names two folders",
+        "ingest/silver/hudi.py",
+        "**(_ONE_FOLDER_A_TIMESTAMP if self.partition_by else {}),",
+        "",
+        (f"{PLACES}::test_a_partition_may_be_of_any_type",),
+    ),
     Mutation(
         "bad events not written to the quarantine",
         "ingest/silver/quarantine.py",

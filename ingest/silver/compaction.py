@@ -61,7 +61,7 @@ def compact(silver: SilverTable, *, is_behind: bool = False) -> bool:
 
 def _is_planned(table: HudiTable) -> bool:
     try:
-        return not table.timeline.active().filterPendingCompactionTimeline().empty()
+        return table.timeline.has_planned_compaction()
     except Py4JJavaError as error:
         raise compaction_error(error, table.options) from error
 

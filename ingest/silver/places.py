@@ -89,6 +89,8 @@ def _places(silver: SilverTable, told: DataFrame, send: Callable[[DataFrame], Da
     notes = notes_of(silver) if table.options.table_type == "mor" else []
     stored = silver.read() if notes is None or table.options.table_type == "cow" else silver.read_base_files()
     held = stored.select(F.col(f"`{table.record_key}`").alias("_lake_held"), *_renamed(parts, "_lake_from"))
+    # Of a large table Spark would make a task of every 8 MB, to read one column.
+    held = held.coalesce(2 * silver.spark.sparkContext.defaultParallelism)
     found = held.join(send(told), F.col("_lake_held") == F.col("_lake_key")).drop("_lake_held")
     if not notes:
         return [found]
