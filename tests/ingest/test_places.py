@@ -22,7 +22,10 @@ FORMS: dict[str, dict[str, Any]] = {
     "old": {"table_type": "mor", "table_version": 6},
     "cow": {"table_type": "cow"},
 }
-FIRST = [(1, "north", "a"), (2, "north", "b"), (3, "south", "c"), (4, None, "d"), (5, "a/b", "e")]
+FIRST = [
+    (1, "north", "a"), (2, "north", "b"), (3, "south", "c"), (4, None, "d"), (5, "Film/Slides: 50% [a]=b", "e"),
+    (7, "007", "g"),
+]  # fmt: skip
 # Each batch, and where rows are once it has been landed: by key, the partition and the name.
 BATCHES: Sequence[tuple[Sequence[Event], dict[int, tuple[str | None, str | None]]]] = (
     (
@@ -42,8 +45,11 @@ BATCHES: Sequence[tuple[Sequence[Event], dict[int, tuple[str | None, str | None]
          pg("u", 41, id=1, region="south", name="a4")],
         {1: ("south", "a4"), 3: ("south", "c2")},
     ),
-    ([pg("u", 50, id=3, region="north", name="c3"), pg("u", 51, id=6, region=None, name="f3")],
-     {3: ("north", "c3"), 6: (None, "f3")}),
+    (
+        [pg("u", 50, id=3, region="north", name="c3"), pg("u", 51, id=6, region=None, name="f3"),
+         pg("u", 52, id=7, region="north", name="g2")],
+        {3: ("north", "c3"), 6: (None, "f3"), 7: ("north", "g2")},
+    ),
 )  # fmt: skip
 
 
