@@ -153,3 +153,12 @@ def test_readers_see_the_areas_of_marts_and_no_others() -> None:
     tables = [each["Fn::Sub"].rpartition(":")[2] for each in by_name["SeeMarts"]]
     assert {name.split("/")[1] for name in tables if name != "catalog"} == areas
     assert {each["Fn::Sub"][0].split("/")[1] for each in by_name["ReadMarts"]} == areas
+
+
+def test_ingest_has_the_rights_of_the_calls_that_it_makes_of_glue() -> None:
+    client = (REPOSITORY / "ingest" / "silver" / "catalog" / "glue_client.py").read_text(encoding="utf-8")
+    called = {name for pair in re.findall(r'_client\.(?:get_paginator\("(\w+)"|(\w+)\()', client) for name in pair}
+    wanted = {f"glue:{name.title().replace('_', '')}" for name in called - {""}}
+    given = {action for statement in statements("Ingest") for action in listed(statement["Action"])}
+    # The databases are the stack's.
+    assert wanted - {"glue:CreateDatabase"} == {action for action in given if action.startswith("glue:")}
