@@ -5,6 +5,7 @@ The example is landed as it comes, inserts first, then five days of changes, and
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,9 +21,11 @@ from pyspark.sql import SparkSession
 
 from examples import Written, system
 from examples.customers.changes import WORKED_EXAMPLE, Change, History, history
+from examples.customers.written import STREAM
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source
 from ingest.landing.run import land
+from ingest.silver import quarantine
 from ingest.silver.state import Counts
 from ingest.silver.table import SilverTable
 
@@ -140,15 +143,48 @@ def test_the_customers_of_the_mart_are_the_items_that_are_there(customers: Custo
     assert len(rows) == len(expected)
 
 
-def test_rows_lie_in_the_partition_of_their_last_digit(customers: Customers) -> None:
-    assert {path.name for path in customers.location.glob("partitionkey=*")} == {f"partitionkey={n}" for n in range(10)}
-    wrong = "select id from silver_customers.cust_hudi_f1 where partitionkey is distinct from right(id, 1)"
-    assert customers.rows(wrong) == []
+def test_rows_lie_in_the_partition_of_their_last_two_digits(customers: Customers) -> None:
+    """As in the article: the last digit, and within it the one before."""
+    found = {f"{path.parent.name}/{path.name}" for path in customers.location.glob("partitionkey=*/partitionkey2=*")}
+    assert found == {f"partitionkey={last}/partitionkey2={other}" for last in range(10) for other in range(10)}
+    wrong = "partitionkey is distinct from right(id, 1) or partitionkey2 is distinct from substring(id, -2, 1)"
+    assert customers.rows(f"select id from silver_customers.cust_hudi_f1 where {wrong}") == []
 
 
 def test_the_build_is_well(customers: Customers) -> None:
     assert {name: told for name, told in customers.built.items() if told not in WELL} == {}
     assert {"dim_customers", "dim_departed_customers", "stg_customers__customers"} <= customers.built.keys()
+
+
+def test_bad_records_are_set_aside_and_the_items_stay(customers: Customers) -> None:
+    """The last of those that look at the lake: what no item can be of is quarantined, with the reason."""
+    keys = {"id": {"S": "100010"}}
+    good: dict[str, Any] = {**keys, "custName": {"S": "A"}, "registrationDate": {"S": "2023-10-05 00:00:00"}}
+    bad = {
+        "has no type that DynamoDB has": ("MODIFY", {"Keys": keys, "NewImage": {**good, "email": {"X": "a"}}}),
+        "no NewImage says the row": ("MODIFY", {"Keys": keys}),
+        "no OldImage says what was deleted": ("REMOVE", {"Keys": keys}),
+        "the item's key has sort as well": ("REMOVE", {"Keys": {**keys, "sort": {"S": "a"}}, "OldImage": good}),
+        "key column id is null": ("INSERT", {"Keys": {}, "NewImage": {"custName": {"S": "A"}}}),
+        "is not exactly a timestamp": ("MODIFY", {"Keys": keys, "NewImage": {**good, "registrationDate": {"S": "?"}}}),
+        "eventName is UPSERT": ("UPSERT", {"Keys": keys, "NewImage": good}),
+    }
+    number = str(10**23)
+    lines = [json.dumps({"eventName": event, "dynamodb": {**change, "SequenceNumber": number}})
+             for event, change in bad.values()]  # fmt: skip
+    folder = customers.to / "bronze" / STREAM
+    (folder / f"{STREAM}+0+0000900000.json").write_text("".join(f"{line}\n" for line in [*lines, lines[0][:-9]]))
+    (folder / f"{STREAM}+0+0000900100.json").touch()
+    source = load_source(Project.load(REPOSITORY), "customers")
+    before = customers.rows("select * from silver_customers.cust_hudi_f1 order by id")
+    (landed,) = land(customers.spark, source.tables)
+    assert (landed.counts.read, landed.counts.quarantined) == (len(lines) + 1, len(lines) + 1)
+    kept = quarantine.events(customers.spark, source)
+    assert kept is not None
+    reasons = [str(row["reason"]) for row in kept.orderBy("line").collect()]
+    expected = [*bad, "does not parse as JSON"]
+    assert [told in reason for told, reason in zip(expected, reasons, strict=True)] == [True] * len(expected), reasons
+    assert customers.rows("select * from silver_customers.cust_hudi_f1 order by id") == before
 
 
 def test_the_stream_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
