@@ -24,6 +24,7 @@ USUAL_TIME = {
     "kinesis": "2 min",
     "latency": "10 min, beside `make up`",
     "read_cost": "3 min",
+    "s3": "5 min",
     "snapshot": "2 min",
     "soak": "75 min, beside `make up`",
     "updates": "4 min",
