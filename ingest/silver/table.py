@@ -337,7 +337,7 @@ class SilverTable:
     def index_anew(self, state: State, buckets: int | None) -> None:
         """Puts the rows of a partitioned table with a global index into buckets, by a commit of its own.
 
-        `buckets`: of each partition; None for as many as its rows ask for.
+        `buckets`: of each partition, where none are declared; None for as many as its rows ask for.
 
         Raises
         ------
@@ -345,5 +345,6 @@ class SilverTable:
             Hudi could not write. The table is as it was then.
         """
         rows = self.stored().select(*self.columns())
-        new = replace(state, counts=Counts(), buckets=buckets or self.buckets_for(rows.count(), rows))
-        self.hudi.of_buckets(new.buckets).insert_overwrite(rows, new.as_metadata())
+        made = self.table.options.buckets or buckets or self.buckets_for(rows.count(), rows)
+        new = replace(state, counts=Counts(), buckets=made)
+        self.hudi.of_buckets(made).insert_overwrite(rows, new.as_metadata())
