@@ -27,6 +27,13 @@ SILVER = (
         (f"{PLACES}::test_a_key_has_one_row",),
     ),
     Mutation(
+        "a row that may be elsewhere is not noted",
+        "ingest/silver/places.py",
+        ' | (F.size("_lake_leaves") > 0)\n',
+        "\n",
+        (f"{PLACES}::test_a_row_that_moves_back_behind_a_planned_compaction_is_found",),
+    ),
+    Mutation(
         "a timestamp names two folders",
         "ingest/silver/hudi.py",
         "**(_ONE_FOLDER_A_TIMESTAMP if self.partition_by else {}),",

@@ -68,7 +68,8 @@ def with_departures(
         F.collect_set(F.when(~_stays(silver), held)).alias("_lake_leaves"),
     )
     known = keep(told.join(of_key, "_lake_key", "left"))
-    arrives = ~F.coalesce(F.col("_lake_stays"), F.lit(False))
+    # Of several places only one is the row's, and it need not be the one that it goes to.
+    arrives = ~F.coalesce(F.col("_lake_stays"), F.lit(False)) | (F.size("_lake_leaves") > 0)
     note = F.struct("_lake_hash", *(F.col(f"_lake_to{place}").cast("string") for place in range(len(parts))))
     noted = F.collect_list(F.when(arrives, note)) if takes_notes else F.array()
     found = known.agg(F.count_if(F.size("_lake_leaves") > 0).alias("leave"), noted.alias("arrivals")).first()

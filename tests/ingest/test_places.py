@@ -103,6 +103,22 @@ def test_a_key_has_one_row(
     assert places.notes_of(merged) == [], "base files have all rows"
 
 
+def test_a_row_that_moves_back_behind_a_planned_compaction_is_found(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """The compaction does not have it where it has come back to, and base files of before do."""
+    project = one_table_of_each_form(make_project, spark)
+    offset = len(FIRST)
+    for lsn, region in ((20, "south"), (30, "north"), (40, "south")):
+        offset = delivered(project, list(FORMS), offset, [pg("u", lsn, id=1, region=region, name=f"a{lsn}")])
+        project.land_well(spark)  # which carries out what is planned
+        for name, form in FORMS.items():
+            silver = project.silver(spark, name)
+            assert where(silver)[1] == (region, f"a{lsn}"), name
+            if form["table_type"] == "mor" and lsn == 20:
+                silver.hudi.plan_compaction()
+
+
 def test_a_table_with_a_global_index_is_put_into_buckets(
     make_project: MakeProject, spark: SparkSession, caplog: pytest.LogCaptureFixture
 ) -> None:
