@@ -76,7 +76,7 @@ def test_a_table_on_s3_is_in_glue_and_its_views_read_each_commit(
 
     found = in_glue(glue, project)
     formats = {name: table["StorageDescriptor"]["InputFormat"] for name, table in found.items()}
-    views = {"item": REAL_TIME, "item_ro": READ_OPTIMIZED, "item_rt": REAL_TIME}
+    views = {"item": READ_OPTIMIZED, "item_ro": READ_OPTIMIZED, "item_rt": REAL_TIME}
     assert formats == (views if table_type == "mor" else {"item": READ_OPTIMIZED})
     for table in found.values():
         assert (table["TableType"], table["StorageDescriptor"]["Location"]) == ("EXTERNAL_TABLE", layout.path)

@@ -42,8 +42,8 @@ def table_inputs(entry: Entry, columns: T.StructType, partitions: T.StructType) 
         The table's columns, and those of them that name the folders of its partitions.
     """
     described = _described(columns, entry.comments), _described(partitions, entry.comments)
-    is_merge_on_read = bool(entry.views)
-    own = {entry.hudi.options.name: _table_input(entry, *described, reads_logs=is_merge_on_read)}
+    # Athena cannot read timestamps of log files, and models read the table by its own name: it reads what is compacted.
+    own = {entry.hudi.options.name: _table_input(entry, *described, reads_logs=False)}
     views = {name: _table_input(entry, *described, reads_logs=not is_ro) for name, is_ro in entry.views.items()}
     return {name.lower(): {"Name": name.lower(), **given} for name, given in {**own, **views}.items()}
 
