@@ -138,14 +138,16 @@ class Timeline:
         utils = java_class(self.spark, "org.apache.hudi.common.fs.FSUtils")
         return [str(folder) for folder in utils.getAllPartitionPaths(engine, client, config)]
 
-    def partitions_after(self, requested: str) -> set[str]:
-        """The folders of the partitions that commits have written to which were requested after that time."""
-        written: set[str] = set()
-        for timeline, instant, _ in self._completed():
-            if str(instant.requestedTime()) <= requested:
-                break
-            written |= {str(folder) for folder in timeline.readCommitMetadata(instant).getWritePartitionPaths()}
-        return written
+    def written_besides(self, seen: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+        """When each commit was requested that is not archived, and the folders of the partitions that those have
+        written to whose requests were not seen before; none of these where nothing was."""
+        requests, written = set(), set()
+        for timeline, instant in _newest_first(self.active().getCommitsTimeline().filterCompletedInstants()):
+            requested = str(instant.requestedTime())
+            requests.add(requested)
+            if seen and requested not in seen:
+                written |= {str(folder) for folder in timeline.readCommitMetadata(instant).getWritePartitionPaths()}
+        return frozenset(requests), frozenset(written)
 
     def listing(self) -> tuple[Any, Any, Any]:
         """What Hudi lists files with: its engine, the client, and the settings of the metadata table, which silver is

@@ -39,14 +39,14 @@ class _Told:
         The entry that it was told, without its partitions.
     tables:
         The table and its views, as Glue has them.
-    upto, partitions:
-        The values of each partition that it has, and when the last commit was requested that these are of. Empty before
-        it was told of any.
+    seen, partitions:
+        The values of each partition that it has, and the requests of the commits that these are of: a compaction that
+        was requested later may be completed sooner. Empty before it was told of any.
     """
 
     made_of: object
     tables: Mapping[str, Input]
-    upto: str = ""
+    seen: frozenset[str] = frozenset()
     partitions: frozenset[tuple[str, ...]] = frozenset()
 
 
@@ -134,17 +134,18 @@ class GlueCatalog(Catalog):
         if not entry.hudi.options.partition_by:
             return told
         timeline = entry.hudi.timeline
-        upto = max((requested for requested, _ in timeline.instants()), default="")
-        folders = timeline.partitions_after(told.upto) if told.upto else timeline.partitions()
+        seen, folders = timeline.written_besides(told.seen)
+        if not told.seen:
+            folders = frozenset(timeline.partitions())
         new = {folder: tuple(glue_forms.values_of(folder)) for folder in folders}
         new = {folder: values for folder, values in new.items() if values not in told.partitions}
         if new:
             client, schema = GlueClient(), entry.schema.lower()
             for name, table in told.tables.items():
-                known = set() if told.upto else client.partitions(schema, name)
+                known = set() if told.seen else client.partitions(schema, name)
                 missing = sorted(folder for folder, values in new.items() if values not in known)
                 client.create_partitions(schema, name, [glue_forms.partition_input(table, each) for each in missing])
-        return replace(told, upto=upto, partitions=told.partitions | frozenset(new.values()))
+        return replace(told, seen=seen, partitions=told.partitions | frozenset(new.values()))
 
 
 def _require_same(schema: str, name: str, found: Input, wanted: Input) -> None:

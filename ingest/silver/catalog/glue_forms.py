@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import types as T
 
+from ingest.config.lake import is_on_s3
 from ingest.silver.catalog.base import Entry
 
 Input = dict[str, Any]
@@ -29,8 +30,8 @@ _SPACES = re.compile(r"\s+")
 
 
 def database_input(schema: str, folder: str) -> Input:
-    """A schema, whose tables are below a folder."""
-    return {"Name": schema.lower(), "LocationUri": folder}
+    """A schema, whose tables are below a folder; Glue is told of one on S3 only."""
+    return {"Name": schema.lower(), **({"LocationUri": folder} if is_on_s3(folder) else {})}
 
 
 def table_inputs(entry: Entry, columns: T.StructType, partitions: T.StructType) -> dict[str, Input]:
