@@ -34,13 +34,6 @@ SILVER = (
         (f"{PLACES}::test_a_row_that_moves_back_behind_a_planned_compaction_is_found",),
     ),
     Mutation(
-        "a timestamp names two folders",
-        "ingest/silver/hudi.py",
-        "**(_ONE_FOLDER_A_TIMESTAMP if self.partition_by else {}),",
-        "",
-        (f"{PLACES}::test_a_partition_may_be_of_any_type",),
-    ),
-    Mutation(
         "bad events not written to the quarantine",
         "ingest/silver/quarantine.py",
         '    of(table.schema).write(spark, rows, "upsert")\n    return again\n',

@@ -181,7 +181,7 @@ def _conform(begun: Begun) -> None:
 def _indexed(begun: Begun) -> Begun:
     """The run, once a partitioned table that was made with a global index has its rows in buckets."""
     silver, state = begun.silver, begun.state
-    if state is None or state.buckets is not None or not silver.table.options.partition_by:
+    if state is None or state.buckets is not None or not silver.may_have_buckets:
         return begun
     if silver.hudi.timeline.has_planned_compaction():
         return begun  # another batch will find it carried out

@@ -40,8 +40,6 @@ _KEEPS_CUTS = {
 _MOST_RETAINED, _ARCHIVED_AT_ONCE = 20, 10
 # A partition's value is a folder's name; encoded, or one with a slash would be read as two.
 _ENCODED_PARTITIONS = {"hoodie.datasource.write.partitionpath.urlencode": "true"}
-# A timestamp names one folder, whether rows are inserted or upserted.
-_ONE_FOLDER_A_TIMESTAMP = {"hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled": "true"}
 # After so many commits a merge-on-read table is compacted: what its readers merge stays bounded.
 _COMMITS_A_COMPACTION = 10
 # An erasure compacts every file group, as a commit does where one delta commit is one too many.
@@ -113,7 +111,7 @@ class TableOptions:
         """How a row is found; bucket: its file follows from its key and partition.
 
         global: it is looked up in every partition, and moves where its partition changes. Partitioned tables were made
-        so once (docs/decisions/0054-buckets-within-partitions.md).
+        so once, and are where one value may name two folders (docs/decisions/0054-buckets-within-partitions.md).
         """
         return "global" if self.partition_by and self.buckets is None else "bucket"
 
@@ -151,7 +149,6 @@ class TableOptions:
             "hoodie.datasource.write.partitionpath.field": ",".join(self.partition_by),
             "hoodie.datasource.write.keygenerator.class": f"org.apache.hudi.keygen.{generator}KeyGenerator",
             **({"hoodie.datasource.write.hive_style_partitioning": "true"} if self.partition_by else {}),
-            **(_ONE_FOLDER_A_TIMESTAMP if self.partition_by else {}),
         }
 
     def _index(self) -> dict[str, str]:

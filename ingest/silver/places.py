@@ -25,6 +25,7 @@ from ingest.silver.file_groups import file_groups
 from ingest.silver.state import ARRIVALS_KEY, NONE_ARRIVED
 from ingest.silver.table import LEFT, SilverTable
 
+_DEFAULT = "__HIVE_DEFAULT_PARTITION__"
 # A commit of more rows does not note which of them came to a partition: its metadata would be large.
 MOST_NOTED = 5_000
 _NOTES = T.ArrayType(
@@ -125,14 +126,14 @@ def notes_of(silver: SilverTable) -> list[str] | None:
 
 
 def _stays(silver: SilverTable) -> Expression:
-    """Whether a place is the one where the row is to be. Null and the empty text are one partition."""
+    """Whether a place is the one where the row is to be. Null, the empty text and Hive's word for both are one."""
     parts = silver.table.options.partition_by
     types = {column.name: column.data_type for column in silver.table.columns}
     same = []
     for place, name in enumerate(parts):
         to, held = F.col(f"_lake_to{place}"), F.col(f"_lake_from{place}")
         if isinstance(types.get(name), T.StringType):
-            to, held = (F.when(value != "", value) for value in (to, held))
+            to, held = (F.when(~value.isin("", _DEFAULT), value) for value in (to, held))
         same.append(to.eqNullSafe(held))
     return reduce(Expression.__and__, same)
 

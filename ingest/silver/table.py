@@ -25,6 +25,8 @@ from ingest.silver.state import ARRIVALS_KEY, NONE_ARRIVED, STATE_KEY, Counts, S
 
 # `__op` of a row that an upsert removes from the partition that it leaves: no reader sees one.
 LEFT = "left"
+# The types of partition columns of which that is so (`SilverTable.may_have_buckets`).
+_NAME_ONE_FOLDER = (T.StringType, T.IntegerType, T.LongType, T.DateType, T.BooleanType, T.DecimalType)
 # A small table's bucket has about so many rows, so that several tasks read and write it; a large one's the more, as
 # a commit of random rows writes a file into each bucket, however few they are (docs/performance.md).
 _ROWS_A_BUCKET, _ROWS_A_LARGE_BUCKET = 100_000, 1_000_000
@@ -86,6 +88,15 @@ class SilverTable:
             if column.name in self.table.key or (column.substring_of and column.substring_of.column in self.table.key)
         }
         return bool(self.table.key) and not of_key.issuperset(self.table.options.partition_by)
+
+    @property
+    def may_have_buckets(self) -> bool:
+        """Whether a value of a partition column always names one folder, and no two values the same one.
+
+        Hudi inserts and upserts a timestamp into folders of different names, and leaves out its microseconds.
+        """
+        types = {column.name: column.data_type for column in self.table.columns}
+        return all(isinstance(types.get(name), _NAME_ONE_FOLDER) for name in self.table.options.partition_by)
 
     def is_bucketed_by_partition(self, state: State) -> bool:
         """Whether the index does not find a row that changes its partition (`ingest.silver.places`)."""
@@ -314,8 +325,10 @@ class SilverTable:
         comments = {column.name: column.description for column in self.table.columns}
         return Entry(self.hudi, self.column_types, views, self.table.description, comments)
 
-    def buckets_for(self, rows: int, sample: DataFrame | None = None) -> int:
+    def buckets_for(self, rows: int, sample: DataFrame | None = None) -> int | None:
         """The number of buckets of a new table, or of each of its partitions: as declared, or by its rows.
+
+        None where it may not have any (`may_have_buckets`).
 
         Parameters
         ----------
@@ -324,6 +337,8 @@ class SilverTable:
         sample:
             Rows that have most of its partitions; None where it has no rows yet.
         """
+        if not self.may_have_buckets:
+            return None
         if self.table.options.buckets:
             return self.table.options.buckets
         if not self.table.options.partition_by:
