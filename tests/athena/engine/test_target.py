@@ -38,7 +38,9 @@ def test_marts_are_the_same_on_both_targets(spark: SparkSession, athena: LocalAt
     for phase in played.demo.phases:
         played.generate(Path(os.environ["LAKE_HOME"]), scale=SCALE, phase=phase.phase, ends=ends)
         assert not [landed.error for landed in land(spark, tables) if landed.error]
-        marts = _built(tmp_path, "dev")
+        # Spark's are built anew: what is merged on Athena is compared with what no increment has made. (A merge of Hudi's
+        # looks for the catalog where the first user of a file system has it: beside a lake on S3, not for tables on disk.)
+        marts = _built(tmp_path, "dev", "--full-refresh")
         assert _built(tmp_path, "athena") == marts
         assert "lakehouse_sales.fct_sales" in marts
         for mart in marts:
@@ -56,10 +58,10 @@ def test_marts_are_the_same_on_both_targets(spark: SparkSession, athena: LocalAt
     assert catalog["nodes"]["model.lakehouse.fct_sales"]["columns"]["price_paid"]["type"] == "decimal(8,2)"
 
 
-def _built(beside: Path, target: str) -> set[str]:
+def _built(beside: Path, target: str, *how: str) -> set[str]:
     """Builds everything of TICKIT, without tests; the marts."""
     kinds = ("--exclude-resource-type", "test", "--exclude-resource-type", "unit_test")
-    done = _done(beside, "build", "--selector", "tickit", *kinds, *YEAR, target=target)
+    done = _done(beside, "build", "--selector", "tickit", *kinds, *how, *YEAR, target=target)
     nodes = [each.node for each in done.result.results if each.node.resource_type == "model"]
     return {f"{node.schema}.{node.alias}" for node in nodes if node.fqn[1] == "marts"}
 
