@@ -159,4 +159,5 @@ def test_an_instant_is_that_of_its_commit_though_s3_tells_times_in_whole_seconds
     for instant, then in zip(instants, states, strict=True):
         assert [(row["id"], row["kind"]) for row in silver.hudi.as_of(instant).collect()] == then
     (row,) = silver.stored().collect()
+    assert instants[-1] == row["_hoodie_commit_time"], "to the millisecond"
     assert [(each["id"], each["kind"]) for each in silver.before(row["_hoodie_commit_time"]).collect()] == states[1]
