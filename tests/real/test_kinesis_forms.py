@@ -70,10 +70,16 @@ def _has_text(form: str, record_key: str) -> bool:
     return record_key == "absent" or form.endswith("_plain")
 
 
+def _of_kinesis(form: str, database: str) -> bool:
+    """DynamoDB's records are those that it puts into Kinesis."""
+    return (form == "stream_kinesis") == (database == "dynamodb")
+
+
 # What may differ by the way that records come; the rest is the decoder's, and the same as for Kafka.
 VARIED = {
     "form": ["unwrapped_plain", "envelope_plain", "envelope_schema", "unwrapped_avro4", "envelope_avro8",
-             "envelope_declared"],
+             "envelope_declared", "stream_kinesis"],
+    "database": ["postgresql", "dynamodb"],
     "partitions": ["1", "2"],
     "keys": ["int", "several", "none"],
     "record_key": ["absent", "struct"],
@@ -85,7 +91,10 @@ VARIED = {
     "replay": ["no", "stays"],
 }  # fmt: skip
 CHOSEN = {name: VARIED.get(name, values[:1]) for name, values in DIMENSIONS.items()}
-SPACE = Space({**CHOSEN, "carrier": ["parquet"]}, [*RULES, Rule(("form", "record_key"), _has_text)])
+SPACE = Space(
+    {**CHOSEN, "carrier": ["parquet"]},
+    [*RULES, Rule(("form", "record_key"), _has_text), Rule(("form", "database"), _of_kinesis)],
+)
 CASES = [case_of(f"k{number}", row, number) for number, row in enumerate(covering_rows(SPACE, SEED))]
 
 
