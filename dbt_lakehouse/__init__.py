@@ -11,7 +11,7 @@ from dbt_lakehouse.landed import chosen
 
 
 class Lakehouse(dbtPlugin):
-    """The plugin: what was never landed is not chosen, and errors of Spark and Hudi are told briefly."""
+    """The plugin: what was never landed is not chosen, nor asked of Glue; errors of Spark and Hudi are told briefly."""
 
     def initialize(self) -> None:
         """Before dbt chooses nodes, and before it makes its adapter, whose class names that of its connections."""
@@ -22,6 +22,12 @@ class Lakehouse(dbtPlugin):
             from dbt_lakehouse.errors import BriefConnectionManager  # noqa: PLC0415
 
             SparkAdapter.ConnectionManager = BriefConnectionManager
+        if find_spec("dbt.adapters.athena"):
+            from dbt.adapters.athena.impl import AthenaAdapter  # noqa: PLC0415 - where dbt has this adapter
+
+            from dbt_lakehouse.catalog import asked_of_what_is_there  # noqa: PLC0415
+
+            AthenaAdapter._get_one_catalog = asked_of_what_is_there  # type: ignore[method-assign]
 
 
 plugins = [Lakehouse]
