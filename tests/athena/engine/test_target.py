@@ -38,8 +38,8 @@ def test_marts_are_the_same_on_both_targets(spark: SparkSession, athena: LocalAt
     for phase in played.demo.phases:
         played.generate(Path(os.environ["LAKE_HOME"]), scale=SCALE, phase=phase.phase, ends=ends)
         assert not [landed.error for landed in land(spark, tables) if landed.error]
-        # Spark's are built anew: what is merged on Athena is compared with what no increment has made. (A merge of Hudi's
-        # looks for the catalog where the first user of a file system has it: beside a lake on S3, not for tables on disk.)
+        # Spark's are built anew: what is merged on Athena is compared with what no increment has made. And beside a
+        # lake on S3, Hudi's merge of a table on disk does not find the session's catalog.
         marts = _built(tmp_path, "dev", "--full-refresh")
         assert _built(tmp_path, "athena") == marts
         assert "lakehouse_sales.fct_sales" in marts
