@@ -216,7 +216,7 @@ def test_a_table_is_told_of_each_of_its_places(make_project: MakeProject) -> Non
     column_of(source)["data_type"] = "number"
     source["tables"][0]["external"] = {"using": "delta"}
     error = refused(make_project(source))
-    assert [item.found for item in error.each] == ["data_type is 'number'", "external.using is 'delta'"]
+    assert {item.found for item in error.each} == {"data_type is 'number'", "external.using is 'delta'"}
 
 
 def test_one_refusal_is_told_as_it_is(make_project: MakeProject) -> None:
