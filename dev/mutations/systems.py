@@ -45,7 +45,7 @@ SYSTEMS = (
     Mutation(
         "records of Kinesis are asked for the sequence numbers of DynamoDB",
         "ingest/schema/connectors.py",
-        "names = table.options.order_by or in_kinesis",
+        "names = table.options.order_by or renumbered",
         "names = table.options.order_by",
         (f"{KINESIS}::test_records_of_dynamodb_are_ordered_by_their_time_unless_declared_otherwise",),
     ),

@@ -95,11 +95,14 @@ class EventConnection(BaseModel):
         What the hashes of `policy: hash` are made with (see `ingest.schema.masking`).
     has_topics:
         Whether a table's events may lie in several topics, which `topic_pattern` names.
+    numbers_records_anew:
+        Whether what a database's own stream says of a record's place is not handed on.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     has_topics: ClassVar[bool] = False
+    numbers_records_anew: ClassVar[bool] = False
 
     type: str
     registry: RegistryConnection | None = None
@@ -172,6 +175,8 @@ class KinesisConnection(EventConnection):
         No more records of a table than this are landed by one commit, and no more than have about this size together:
         the driver holds them.
     """
+
+    numbers_records_anew: ClassVar[bool] = True
 
     type: Literal["kinesis"]
     region: str | None = Field(default=None, min_length=1)

@@ -22,7 +22,6 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from ingest.config.connections import KinesisConnection
 from ingest.config.connectors import COMMON_COLUMNS, LOG_COLUMNS, ConnectorName, MetadataColumn
 from ingest.config.tables import SemanticType, Table
 
@@ -220,8 +219,8 @@ class Connector:
         A decimal in a JSON text may be base64 of its unscaled integer (decimal.handling.mode=precise).
     writes:
         What its JSON texts are: Debezium's events, or the records of DynamoDB's streams (`ingest.decode.dynamodb`).
-    kinesis_order:
-        What orders its records in a stream of Kinesis, where they have no place of their own in a log.
+    renumbered_order:
+        What orders its records where a connection numbers them anew, as Kinesis does: their own place is lost.
     """
 
     log_columns: tuple[MetadataColumn, ...] = ()
@@ -232,7 +231,7 @@ class Connector:
     timestamp: SemanticType = "io.debezium.time.Timestamp"
     has_coded_decimals: bool = True
     writes: Literal["events", "stream records"] = "events"
-    kinesis_order: tuple[str, ...] = ()
+    renumbered_order: tuple[str, ...] = ()
 
     @property
     def metadata_columns(self) -> tuple[MetadataColumn, ...]:
@@ -268,7 +267,7 @@ CONNECTORS: Mapping[ConnectorName | None, Connector] = {
         has_coded_decimals=False,
         writes="stream records",
         # What AWS names as the order of the changes.
-        kinesis_order=("__source_ts_us",),
+        renumbered_order=("__source_ts_us",),
     ),
     None: Connector(has_coded_decimals=False),
 }
@@ -277,8 +276,8 @@ CONNECTORS: Mapping[ConnectorName | None, Connector] = {
 def connector_of(table: Table) -> Connector:
     """The connector of a table's events, with the order that is declared or follows from its connection."""
     connector = CONNECTORS[table.options.connector]
-    in_kinesis = connector.kinesis_order if isinstance(table.connection, KinesisConnection) else ()
-    names = table.options.order_by or in_kinesis
+    renumbered = connector.renumbered_order if table.connection.numbers_records_anew else ()
+    names = table.options.order_by or renumbered
     if not names:
         return connector
     types = {column.name: column.data_type for column in table.columns}
