@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 # Athena's DDL is Hive's, which quotes with backticks; its queries and `create table as` are Trino's.
@@ -28,36 +29,32 @@ class Name:
         return f'"{catalog}"."{self.schema}"."{self.table}"'
 
 
-def bracketed(text: str) -> tuple[str, str]:
-    """What stands between the bracket that a text begins with and its end, and what follows."""
+def _outside_quotes(text: str) -> Iterator[tuple[int, str, int]]:
+    """Place and character of all that stands in no quotes, and how many brackets are open behind it."""
     depth, quote = 0, ""
     for place, char in enumerate(text):
         if quote:
             quote = "" if char == quote else quote
         elif char in "'\"`":
             quote = char
-        elif char in "([<":
-            depth += 1
-        elif char in ")]>":
-            depth -= 1
-            if depth == 0:
-                return text[1:place], text[place + 1 :]
+        else:
+            depth += (char in "([<") - (char in ")]>")
+            yield place, char, depth
+
+
+def bracketed(text: str) -> tuple[str, str]:
+    """What stands between the bracket that a text begins with and its end, and what follows."""
+    for place, char, depth in _outside_quotes(text):
+        if char in ")]>" and depth == 0:
+            return text[1:place], text[place + 1 :]
     raise ValueError(f"a bracket is not closed: {text[:60]}")
 
 
 def listed(text: str) -> list[str]:
     """The parts of a list, at the commas that stand in no bracket and no quotes."""
-    parts, depth, quote, began = [], 0, "", 0
-    for place, char in enumerate(text):
-        if quote:
-            quote = "" if char == quote else quote
-        elif char in "'\"`":
-            quote = char
-        elif char in "([<":
-            depth += 1
-        elif char in ")]>":
-            depth -= 1
-        elif char == "," and depth == 0:
+    parts, began = [], 0
+    for place, char, depth in _outside_quotes(text):
+        if char == "," and depth == 0:
             parts.append(text[began:place].strip())
             began = place + 1
     last = text[began:].strip()
