@@ -471,13 +471,13 @@ def violations(manifest: Mapping[str, Any]) -> dict[tuple[str, str], str]:
     return found
 
 
-def unexpected(found: Mapping[tuple[str, str], str], baseline: Mapping[str, Mapping[str, str]]) -> list[str]:
+def unexpected(
+    found: Mapping[tuple[str, str], str], baseline: Mapping[str, Mapping[str, str]], *, file: str = BASELINE.name
+) -> list[str]:
     """What is to be mended: violations that the baseline does not name, and entries of it that nothing violates."""
     known = {(name, subject) for name, entries in baseline.items() for subject in entries}
     new = [f"{name}: {subject} {told}" for (name, subject), told in found.items() if (name, subject) not in known]
-    old = sorted(
-        f"{name}: {subject} is well now: take it out of {BASELINE.name}" for name, subject in known - found.keys()
-    )
+    old = sorted(f"{name}: {subject} is well now: take it out of {file}" for name, subject in known - found.keys())
     return new + old
 
 

@@ -8,18 +8,20 @@ entry that nothing violates any more is an error as well.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import yaml
 from rich.console import Console
 
+from ci import rules
 from ci.athena.queries import Compiled, written_to
 from ci.athena.rules import RULES
 from dev.affected.project import ROOT, compiled
 from ingest.errors import LakeError
 
 BASELINE = Path(__file__).with_name("baseline.yml")
+unexpected = partial(rules.unexpected, file=str(BASELINE))
 
 
 def violations(project: Compiled) -> dict[tuple[str, str], str]:
@@ -29,14 +31,6 @@ def violations(project: Compiled) -> dict[tuple[str, str], str]:
         for subject, told in check(project):
             found.setdefault((name, subject), []).append(told)
     return {key: "; ".join(told) for key, told in found.items()}
-
-
-def unexpected(found: Mapping[tuple[str, str], str], baseline: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """What is to be mended: violations that the baseline does not name, and entries of it that nothing violates."""
-    known = {(name, subject) for name, entries in baseline.items() for subject in entries}
-    new = [f"{name}: {subject} {told}" for (name, subject), told in found.items() if (name, subject) not in known]
-    old = sorted(f"{name}: {subject} is well now: take it out of {BASELINE}" for name, subject in known - found.keys())
-    return new + old
 
 
 def main() -> None:
