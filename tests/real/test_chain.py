@@ -170,6 +170,16 @@ def test_down_stops_every_server_and_can_be_said_again(live: Live) -> None:
     assert len(before) == 5
     told = live.well("down")
     order = [line.split()[0] for line in told.splitlines()]
-    assert order == ["kinesis", "connect", "registry", "kafka", "mariadb", "postgresql"]
+    assert order == [
+        "athena",
+        "trino",
+        "aws",
+        "kinesis",
+        "connect",
+        "registry",
+        "kafka",
+        "mariadb",
+        "postgresql",
+    ]
     assert not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in before)
     assert live.well("down").count("was down") == len(order)
