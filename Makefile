@@ -37,7 +37,7 @@ test-real: setup  ## The tests against real servers, whose packages dev/servers.
 	@bash dev/servers.sh
 	pytest -m "real and not long"
 
-test-systems: setup  ## The other systems: their events landed, their models built, their expected results
+test-systems: setup  ## Each system, TICKIT by its demonstration: its events landed, its models built, its expected results
 	pytest -n 2 --dist loadfile -m "slow and not long" tests/systems
 
 test-athena: setup  ## A lake on S3 and Glue, and dbt's target athena beside Spark: on stand-ins of AWS on this machine

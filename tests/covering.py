@@ -131,6 +131,17 @@ def sample_rows(space: Space, seed: int, first: Sequence[Mapping[str, str]]) -> 
     return list(_first_rows(space, first, set(), rng))
 
 
+def widest(rows: Sequence[Row], count: int) -> list[Row]:
+    """So many of the rows, those that bring the most pairs first."""
+    left, covered, found = list(rows), set[Pair](), list[Row]()
+    while left and len(found) < count:
+        best = max(left, key=lambda row: len(pairs_of(row, list(row)) - covered))
+        left.remove(best)
+        found.append(best)
+        covered |= pairs_of(best, list(best))
+    return found
+
+
 def covering_rows(space: Space, seed: int, first: Sequence[Mapping[str, str]] = ()) -> list[Row]:
     """Allowed rows that have every possible pair; the same ones for the same seed.
 

@@ -7,95 +7,98 @@
     {%- set key = [key] if key is string else key -%}
     {%- set columns = history_columns(changes, key, columns) -%}
     {%- set read = columns if valid_from in columns + key else columns + [valid_from] -%}
-    {%- set key_list = '`' ~ key | join('`, `') ~ '`' -%}
-    {%- set same_key -%}
-        {%- for column in key -%}
-            {{ ' and ' if not loop.first }}fact.`{{ column }}` <=> later.`{{ column }}`
-        {%- endfor -%}
-    {%- endset -%}
-    {%- set tracked = columns | reject('in', except_columns) | list -%}
+    {%- set of_fact, later_of_fact, same = [], [], [] -%}
+    {%- for column in key -%}
+        {%- do of_fact.append('fact.' ~ adapter.quote(column)) -%}
+        {%- do later_of_fact.append('later.' ~ adapter.quote(column)) -%}
+        {%- do same.append('{0}.' ~ adapter.quote(column) ~ ' is not distinct from {1}.' ~ adapter.quote(column)) -%}
+    {%- endfor -%}
+    {%- set same_key = same | join(' and ') -%}
+    {%- set of_time = 'over (partition by ' ~ history_key(key) ~ ', _valid order by _rank)' -%}
+    {%- set of_rank = 'over (partition by ' ~ history_key(key) ~ ', _rank order by _known)' -%}
     with _valued as (
         select
             *,
-            case when not _is_gone then `{{ valid_from }}` end as _declared,
-            struct(_is_gone{% for column in tracked %}, case when not _is_gone then `{{ column }}` end as `{{ column }}`{% endfor %})
-                as _tracked
-        from ({{ history_values(changes, key, read | reject('in', key) | list) }})
+            case when not _is_gone then {{ adapter.quote(valid_from) }} end as _declared,
+            {{ history_tracked(columns | reject('in', except_columns)) }} as _tracked
+        from ({{ history_values(changes, key, read | reject('in', key) | list) }}) as _values
     ),
 
     _told as (
         select
             *,
-            not coalesce(
-                _tracked <=> lag(_tracked) over (partition by {{ key_list }}, _valid order by _place), false
-            ) as _is_new
-        from (select *, coalesce(_declared, _place.at) as _valid from _valued)
+            lag(_rank) {{ of_time }} is null or _tracked is distinct from lag(_tracked) {{ of_time }} as _is_new
+        from (select *, coalesce(_declared, _at) as _valid from _valued) as _timed
     ),
 
     _facts as (
         select
             *,
-            lead(_place) over (partition by {{ key_list }}, _valid order by _place) as _until
+            lead(_rank) {{ of_time }} as _until
         from _told
         where _is_new
     ),
 
     _ends as (
         select
-            {% for column in key %}fact.`{{ column }}`, {% endfor %}fact._place,
-            greatest(fact._place, later._place) as _known,
+            {{ of_fact | join(', ') }},
+            fact._rank,
+            greatest(fact._rank, later._rank) as _known,
             min(later._valid) as _end
         from _facts as fact
         inner join _facts as later
-            on {{ same_key }} and later._valid > fact._valid and (fact._until is null or later._place < fact._until)
-        group by {% for column in key %}fact.`{{ column }}`, {% endfor %}fact._place, greatest(fact._place, later._place)
+            on {{ same_key.format('fact', 'later') }} and later._valid > fact._valid
+                and (fact._until is null or later._rank < fact._until)
+        group by {{ of_fact | join(', ') }}, fact._rank, greatest(fact._rank, later._rank)
         union all
-        select {{ key_list }}, _place, _place as _known, null as _end
+        select {{ history_key(key) }}, _rank, _rank as _known, null as _end
         from _facts
     ),
 
     _nearest as (
         select
             *,
-            lag(_known) over _of_fact as _before,
-            min(_end) over _of_fact as _nearest_end
+            lag(_known) {{ of_rank }} as _before,
+            min(_end) {{ of_rank }} as _nearest_end
         from (
-            select {{ key_list }}, _place, _known, min(_end) as _end
+            select {{ history_key(key) }}, _rank, _known, min(_end) as _end
             from _ends
-            group by {{ key_list }}, _place, _known
-        )
-        window _of_fact as (
-            partition by {{ key_list }}, _place order by _known
-        )
-    )
+            group by {{ history_key(key) }}, _rank, _known
+        ) as _least
+    ),
 
-    select
-        {% for column in key %}later.`{{ column }}`, {% endfor %}
-        {%- for column in columns %}
-        fact.`{{ column }}`,
-        {%- endfor %}
-        fact._valid as valid_from,
-        later._nearest_end as valid_to,
-        later._known.at as known_from,
-        coalesce(later._replaced, fact._until).at as known_to,
-        later._known.log as position_from,
-        coalesce(later._replaced, fact._until).log as position_to,
-        coalesce(later._replaced, fact._until) is null as is_current,
-        fact.unknown_columns
-    from _facts as fact
-    inner join (
+    _later as (
         select
             *,
-            lead(_known) over (partition by {{ key_list }}, _place order by _known) as _replaced
+            lead(_known) {{ of_rank }} as _replaced
         from (
             select
                 *,
-                _before is null or not _nearest_end <=> lag(_nearest_end) over (
-                    partition by {{ key_list }}, _place order by _known
-                ) as _is_new_end
+                _before is null or _nearest_end is distinct from lag(_nearest_end) {{ of_rank }} as _is_new_end
             from _nearest
-        )
+        ) as _marked
         where _is_new_end
-    ) as later on {{ same_key }} and fact._place = later._place
+    )
+
+    select
+        {{ later_of_fact | join(', ') }},
+        {%- for column in columns %}
+        fact.{{ adapter.quote(column) }},
+        {%- endfor %}
+        fact._valid as valid_from,
+        later._nearest_end as valid_to,
+        known._at as known_from,
+        ended._at as known_to,
+        known._log as position_from,
+        ended._log as position_to,
+        coalesce(later._replaced, fact._until) is null as is_current,
+        fact.unknown_columns
+    from _facts as fact
+    inner join _later as later
+        on {{ same_key.format('fact', 'later') }} and fact._rank = later._rank
+    inner join _valued as known
+        on {{ same_key.format('known', 'later') }} and known._rank = later._known
+    left join _valued as ended
+        on {{ same_key.format('ended', 'later') }} and ended._rank = coalesce(later._replaced, fact._until)
     where not fact._is_gone
 {%- endmacro %}

@@ -6,31 +6,32 @@
     {%- set key = [key] if key is string else key -%}
     {%- set added = ['unknown_columns'] + (['op', 'changed_at', 'position'] | select('in', key) | list) -%}
     {%- set columns = history_columns(changes, key, columns, added) -%}
-    {%- set key_list = '`' ~ key | join('`, `') ~ '`' -%}
+    {%- set of_key = 'over (partition by ' ~ history_key(key) ~ ' order by _rank)' -%}
+    {%- set shown = columns + ['unknown_columns'] -%}
     select
-        {{ key_list }},
+        {{ history_key(key) }},
         _op as op,
-        _place.at as changed_at,
-        _place.delivered as position,
+        _at as changed_at,
+        _delivered as position,
         {%- for side in ('before', 'after') %}
-        {%- for column in columns %}
-        _{{ side }}.`{{ column }}` as `{{ side }}_{{ column }}`,
+        {%- set of_side = loop.last -%}
+        {%- for column in shown %}
+        {{ adapter.quote(side ~ '_' ~ column) }}{{ ',' if not (of_side and loop.last) }}
         {%- endfor %}
-        _{{ side }}.unknown_columns as {{ side }}_unknown_columns{{ ',' if not loop.last }}
         {%- endfor %}
     from (
         select
-            *,
-            lag(_after) over (partition by {{ key_list }} order by _place) as _before
-        from (
-            select
-                {{ key_list }},
-                _op,
-                _place,
-                case when not _is_gone then struct({% for column in columns %}`{{ column }}`, {% endfor %}unknown_columns) end
-                    as _after
-            from ({{ history_values(changes, key, columns) }})
-        )
-    )
-    where not (_op <=> 't' and _before is null)
+            {{ history_key(key) }},
+            _op,
+            _at,
+            _delivered,
+            {%- for column in shown %}
+            {%- set value = 'case when not _is_gone then ' ~ adapter.quote(column) ~ ' end' %}
+            lag({{ value }}) {{ of_key }} as {{ adapter.quote('before_' ~ column) }},
+            {{ value }} as {{ adapter.quote('after_' ~ column) }},
+            {%- endfor %}
+            coalesce(lag(not _is_gone) {{ of_key }}, false) as _was_there
+        from ({{ history_values(changes, key, columns) }}) as _values
+    ) as _changes
+    where _was_there or _op is distinct from 't'
 {%- endmacro %}

@@ -5,53 +5,46 @@
 {% macro history(changes, key, columns=none, except_columns=[]) -%}
     {%- set key = [key] if key is string else key -%}
     {%- set columns = history_columns(changes, key, columns) -%}
-    {%- set key_list = '`' ~ key | join('`, `') ~ '`' -%}
-    {%- set tracked = columns | reject('in', except_columns) | list -%}
+    {%- set of_key = 'over (partition by ' ~ history_key(key) ~ ' order by _rank)' -%}
+    {%- set of_version = 'over (partition by ' ~ history_key(key) ~ ', _version order by _rank)' -%}
     select
-        {{ key_list }},
+        {{ history_key(key) }},
         {%- for column in columns %}
-        _last.`{{ column }}`,
+        {{ adapter.quote(column) }},
         {%- endfor %}
-        _first.at as valid_from,
-        _next.at as valid_to,
-        _first.log as position_from,
-        _next.log as position_to,
-        _next is null as is_current,
-        _last.unknown_columns
+        _first_at as valid_from,
+        _next_at as valid_to,
+        _first_log as position_from,
+        _next_log as position_to,
+        _next_version is null as is_current,
+        unknown_columns
     from (
         select
             *,
-            lead(_first) over (partition by {{ key_list }} order by _first) as _next
+            first_value(_at) {{ of_version }} as _first_at,
+            first_value(_log) {{ of_version }} as _first_log,
+            lead(_at) {{ of_key }} as _next_at,
+            lead(_log) {{ of_key }} as _next_log,
+            lead(_version) {{ of_key }} as _next_version
         from (
             select
-                {{ key_list }},
-                min(_place) as _first,
-                max_by(
-                    struct({% for column in columns %}`{{ column }}`, {% endfor %}unknown_columns, _is_gone), _place
-                ) as _last
+                *,
+                count(case when _is_new then 1 end) over (
+                    partition by {{ history_key(key) }} order by _rank
+                    rows between unbounded preceding and current row
+                ) as _version
             from (
                 select
                     *,
-                    count_if(_is_new) over (
-                        partition by {{ key_list }} order by _place
-                        rows between unbounded preceding and current row
-                    ) as _version
+                    lag(_rank) {{ of_key }} is null or _tracked is distinct from lag(_tracked) {{ of_key }} as _is_new
                 from (
                     select
                         *,
-                        not coalesce(_tracked <=> lag(_tracked) over (partition by {{ key_list }} order by _place), false)
-                            as _is_new
-                    from (
-                        select
-                            *,
-                            struct(_is_gone{% for column in tracked %}, case when not _is_gone then `{{ column }}` end as `{{ column }}`{% endfor %})
-                                as _tracked
-                        from ({{ history_values(changes, key, columns) }})
-                    )
-                )
-            )
-            group by {{ key_list }}, _version
-        )
-    )
-    where not _last._is_gone
+                        {{ history_tracked(columns | reject('in', except_columns)) }} as _tracked
+                    from ({{ history_values(changes, key, columns) }}) as _values
+                ) as _compared
+            ) as _told
+        ) as _numbered
+    ) as _versions
+    where (_next_version is null or _next_version > _version) and not _is_gone
 {%- endmacro %}

@@ -19,3 +19,34 @@
     {%- endfor -%}
     {%- do return(names | reject('in', key) | list) -%}
 {% endmacro %}
+
+{#- The key's columns as a list. -#}
+{% macro history_key(key) -%}
+    {%- set quoted = [] -%}
+    {%- for column in key -%}
+        {%- do quoted.append(adapter.quote(column)) -%}
+    {%- endfor -%}
+    {{ return(quoted | join(', ')) }}
+{%- endmacro %}
+
+{#- What makes another version where it is another: that the row is gone, or its values. -#}
+{% macro history_tracked(columns) -%}
+    {%- set values = ['_is_gone'] -%}
+    {%- for column in columns -%}
+        {%- do values.append('case when not _is_gone then ' ~ adapter.quote(column) ~ ' end') -%}
+    {%- endfor -%}
+    {{ _row_of(values) }}
+{%- endmacro %}
+
+{#- Rows are compared whole: equal where each value is, and nulls are values. -#}
+{% macro _row_of(expressions) -%}
+    {{ return(adapter.dispatch('_row_of')(expressions)) }}
+{%- endmacro %}
+
+{% macro spark___row_of(expressions) -%}
+    struct({{ expressions | join(', ') }})
+{%- endmacro %}
+
+{% macro athena___row_of(expressions) -%}
+    row({{ expressions | join(', ') }})
+{%- endmacro %}

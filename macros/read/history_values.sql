@@ -1,100 +1,157 @@
 {#-
-    A truncate is one change of the source and ends every row: here it becomes a change of each key that was there
-    before. A value that an event does not hold is that of the key's last change before it.
+    The changes of each key in the order of the log, `_rank` from 1: by the log, within it rows that a snapshot read there come last,
+    and the delivery tells two of these apart. A truncate is one change of the source and ends every row: here it becomes a change
+    of each key that was there before. A value that an event does not hold is that of the key's last change before it.
 -#}
 {% macro history_values(changes, key, columns) -%}
-    {{ return(adapter.dispatch('history_values')(changes, key, columns)) }}
-{%- endmacro %}
-
-{% macro default__history_values(changes, key, columns) -%}
-    {%- do refuse_engine(
-        'history_values', 'places in the log are compared as structs with nulls; a table that Spark builds of its rows can be read'
-    ) -%}
-    select * from {{ changes }}
-{%- endmacro %}
-
-{% macro spark__history_values(changes, key, columns) -%}
-    {%- set key_list = '`' ~ key | join('`, `') ~ '`' -%}
-    {#- By the log, and within it rows that a snapshot read there come last; the delivery tells two of these apart -#}
+    {%- set key_list = history_key(key) -%}
     {%- set place -%}
-        named_struct(
-            'log', substring_index(__position, '/', 1),
-            'is_read', coalesce(__op = 'r', false),
-            'delivered', __position,
-            'at', timestamp_millis(__source_ts_ms)
-        )
+        {{ _log_of('__position') }} as _log,
+        coalesce(__op = 'r', false) as _is_read,
+        __position as _delivered,
+        {{ timestamp_of_epoch('__source_ts_ms', 'millisecond') }} as _at
     {%- endset -%}
     select
-        {%- for column in key %}
-        `{{ column }}`,
-        {%- endfor %}
+        {{ key_list }},
         {%- for column in columns %}
-        `_held_{{ column }}`.held as `{{ column }}`,
+        {{ _held_value(adapter.quote('_held_' ~ column)) }} as {{ adapter.quote(column) }},
         {%- endfor %}
         _op,
-        _place,
+        _rank,
+        _log,
+        _delivered,
+        _at,
         _is_gone,
-        filter(
-            array(
-                {%- for column in columns %}
-                case when `_held_{{ column }}` is null then '{{ column }}' end{{ ',' if not loop.last }}
-                {%- endfor %}
-            ),
-            name -> name is not null
-        ) as unknown_columns
+        {{ _names_where(columns) }} as unknown_columns
     from (
         select
-            {%- for column in key %}
-            `{{ column }}`,
-            {%- endfor %}
-            _op,
+            {{ key_list }},
             {%- for column in columns %}
             last_value(
-                case when not coalesce(array_contains(_unavailable, '{{ column }}'), false) then struct(`{{ column }}` as held) end,
-                true
-            ) over (
-                partition by {{ key_list }} order by _place rows between unbounded preceding and current row
-            ) as `_held_{{ column }}`,
+                case when not coalesce({{ _has_element('_unavailable', column) }}, false) then {{ _held(adapter.quote(column)) }} end
+            ) ignore nulls over (
+                partition by {{ key_list }} order by _rank rows between unbounded preceding and current row
+            ) as {{ adapter.quote('_held_' ~ column) }},
             {%- endfor %}
-            _place,
+            count(case when _op is distinct from 't' then 1 end) over (
+                partition by {{ key_list }} order by _rank rows between unbounded preceding and current row
+            ) as _known,
+            _op,
+            _rank,
+            _log,
+            _delivered,
+            _at,
             _is_gone
         from (
             select
-                {{ key_list }},
-                {%- for column in columns %}
-                `{{ column }}`,
-                {%- endfor %}
-                __op as _op,
-                __unavailable as _unavailable,
-                coalesce(__deleted, 'false') = 'true' as _is_gone,
-                {{ place }} as _place
-            from {{ changes }}
-            where not __op <=> 't'
-            union all
-            select
-                {%- for column in key %}
-                known.`{{ column }}`,
-                {%- endfor %}
-                {%- for column in columns %}
-                null as `{{ column }}`,
-                {%- endfor %}
-                't' as _op,
-                null as _unavailable,
-                true as _is_gone,
-                emptied._place
+                *,
+                row_number() over (
+                    partition by {{ key_list }}
+                    order by _log nulls first, _is_read, _delivered nulls first, _at nulls first
+                ) as _rank
             from (
                 select
                     {{ key_list }},
-                    min({{ place }}) as _first
+                    {%- for column in columns %}
+                    {{ adapter.quote(column) }},
+                    {%- endfor %}
+                    __op as _op,
+                    __unavailable as _unavailable,
+                    coalesce(__deleted, 'false') = 'true' as _is_gone,
+                    {{ place }}
                 from {{ changes }}
-                where not __op <=> 't'
-                group by {{ key_list }}
-            ) as known
-            inner join (
-                select {{ place }} as _place
-                from {{ changes }}
-                where __op = 't'
-            ) as emptied on known._first < emptied._place
-        )
-    )
+                where __op is distinct from 't'
+                union all
+                select
+                    {{ key_list }},
+                    {%- for column in columns %}
+                    null as {{ adapter.quote(column) }},
+                    {%- endfor %}
+                    't' as _op,
+                    null as _unavailable,
+                    true as _is_gone,
+                    _log,
+                    _is_read,
+                    _delivered,
+                    _at
+                from (
+                    select distinct {{ key_list }}
+                    from {{ changes }}
+                    where __op is distinct from 't'
+                ) as _keys
+                cross join (
+                    select {{ place }}
+                    from {{ changes }}
+                    where __op = 't'
+                ) as _truncates
+            ) as _told
+        ) as _ranked
+    ) as _valued
+    where _known > 0
+{%- endmacro %}
+
+{#- A value that is known, be it null: a null is one that is not. -#}
+{% macro _held(value) -%}
+    {{ return(adapter.dispatch('_held')(value)) }}
+{%- endmacro %}
+
+{% macro spark___held(value) -%}
+    struct({{ value }} as held)
+{%- endmacro %}
+
+{% macro athena___held(value) -%}
+    row({{ value }})
+{%- endmacro %}
+
+{% macro _held_value(held) -%}
+    {{ return(adapter.dispatch('_held_value')(held)) }}
+{%- endmacro %}
+
+{% macro spark___held_value(held) -%}
+    {{ held }}.held
+{%- endmacro %}
+
+{% macro athena___held_value(held) -%}
+    {{ held }}[1]
+{%- endmacro %}
+
+{% macro _has_element(array, text) -%}
+    {{ return(adapter.dispatch('_has_element')(array, text)) }}
+{%- endmacro %}
+
+{% macro spark___has_element(array, text) -%}
+    array_contains({{ array }}, '{{ text }}')
+{%- endmacro %}
+
+{% macro athena___has_element(array, text) -%}
+    contains({{ array }}, '{{ text }}')
+{%- endmacro %}
+
+{#- The columns of which no change so far has a value. -#}
+{% macro _names_where(columns) -%}
+    {%- set names = [] -%}
+    {%- for column in columns -%}
+        {%- do names.append('case when ' ~ adapter.quote('_held_' ~ column) ~ " is null then '" ~ column ~ "' end") -%}
+    {%- endfor -%}
+    filter({{ adapter.dispatch('_array_of_text')(names) }}, _name -> _name is not null)
+{%- endmacro %}
+
+{% macro spark___array_of_text(expressions) -%}
+    array({{ expressions | join(', ') }})
+{%- endmacro %}
+
+{% macro athena___array_of_text(expressions) -%}
+    cast(array[{{ expressions | join(', ') }}] as array(varchar))
+{%- endmacro %}
+
+{% macro _log_of(position) -%}
+    {{ return(adapter.dispatch('_log_of')(position)) }}
+{%- endmacro %}
+
+{% macro spark___log_of(position) -%}
+    substring_index({{ position }}, '/', 1)
+{%- endmacro %}
+
+{% macro athena___log_of(position) -%}
+    split_part({{ position }}, '/', 1)
 {%- endmacro %}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+import pytest
 from covering import Row, Rule, Space
 
 from deliveries.values import COLUMNS, THEMES
@@ -151,6 +153,20 @@ class Case:
         usual = {name: values[0] for name, values in DIMENSIONS.items()}
         told = ", ".join(f"{name}={value}" for name, value in self.values if value != usual[name])
         return f"{self.name} (seed {self.seed}): {told or 'the simplest'}"
+
+
+def parameters(cases: Sequence[Case], sample: int) -> list[Any]:
+    """The cases as parameters of a test, by name: all behind the sample are long."""
+    return [
+        pytest.param(case, id=case.name, marks=[pytest.mark.long] if number >= sample else [])
+        for number, case in enumerate(cases)
+    ]
+
+
+def asked_of(request: pytest.FixtureRequest, cases: Sequence[Case]) -> list[Case]:
+    """The cases that a run of pytest has chosen."""
+    asked = {str(item.callspec.id) for item in request.session.items if hasattr(item, "callspec")}
+    return [case for case in cases if case.name in asked]
 
 
 def case_of(name: str, row: Row, seed: int) -> Case:

@@ -275,6 +275,7 @@ LINES = ("order_id,line,amount", "1,1,4.50", "1,2,2.50")
 CUSTOMERS = ("customer_id,name", "1,Ann", "2,[b]Bo[/b]")
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_reconcile_names_each_difference_and_ends_well_only_without_one(project: DbtProject, tmp_path: Path) -> None:

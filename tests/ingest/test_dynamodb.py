@@ -214,6 +214,7 @@ def sequenced(project: DbtProject, spark: SparkSession, *batches: Sequence[Row])
         project.land_well(spark, "item")
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_row_is_partitioned_by_its_key_and_the_cleaner_keeps_what_is_declared(
     make_project: MakeProject, spark: SparkSession
@@ -242,6 +243,7 @@ def test_a_row_is_partitioned_by_its_key_and_the_cleaner_keeps_what_is_declared(
     assert len(list((path / "last=1" / "other=1").glob("*.parquet"))) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_keys_that_end_in_odd_characters_have_partitions_and_an_empty_file_is_no_mistake(
     make_project: MakeProject, spark: SparkSession

@@ -345,7 +345,13 @@ def documents(number: int, of: int) -> Case:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("of", [7, *(pytest.param(of, marks=pytest.mark.long) for of in range(8, 20))])
+@pytest.mark.parametrize(
+    "of",
+    [
+        pytest.param(7, marks=pytest.mark.slow),
+        *(pytest.param(of, marks=pytest.mark.long) for of in range(8, 20)),
+    ],
+)
 def test_silver_equals_the_table_whatever_its_items_hold(of: int, spark: SparkSession, tmp_path: Path) -> None:
     tables = {f"t{number}": case for number, case in enumerate([documents(200, of), *drawn(9, of)])}
     declared = [case.declared(name) for name, case in tables.items()]

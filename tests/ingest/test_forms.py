@@ -14,7 +14,7 @@ from functools import cache
 from itertools import count, takewhile
 
 import pytest
-from covering import covering_rows, random_row, sample_rows
+from covering import covering_rows, random_row, sample_rows, widest
 from deliveries.cases import KNOWN, SPACE, Case, case_of
 from deliveries.playing import Stage, faults, shown, smallest, stage
 from pyspark.sql import SparkSession
@@ -27,7 +27,8 @@ SEED = 18
 _WIDTH = 24
 # The array is played in so many parts, each of about as many cases.
 _PARTS = 10
-SAMPLE = [case_of(f"t{number}", row, number) for number, row in enumerate(sample_rows(SPACE, SEED, KNOWN))]
+# Of the cases that were found wrong from outside, which the array begins with, those that cover the most.
+SAMPLE = [case_of(f"t{number}", row, number) for number, row in enumerate(widest(sample_rows(SPACE, SEED, KNOWN), 12))]
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def sampled(on: Stage) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("case", SAMPLE, ids=lambda case: case.name)
 def test_a_case_of_the_sample(case: Case, sampled: dict[str, list[str]], on: Stage) -> None:
-    """Each is one that was found wrong from outside, with what else covers the most."""
+    """Each is one that was found wrong from outside, completed with what else covers the most."""
     if sampled[case.name]:
         pytest.fail("\n".join([str(case), *(line[:1200] for line in sampled[case.name][:8])]))
 

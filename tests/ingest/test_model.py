@@ -296,6 +296,7 @@ def differing(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     return dict(zip(MENDED, found.values(), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delivery", MENDED)
 def test_a_delivery_that_once_differed(delivery: str, differing: dict[str, list[str]]) -> None:
     assert differing[delivery] == []

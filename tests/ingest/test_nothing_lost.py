@@ -115,6 +115,7 @@ def truncate(lsn: int) -> dict[str, Any]:
     return {**envelope("t", lsn), "source": {**envelope("t", lsn)["source"], "sequence": json.dumps([None, str(lsn)])}}
 
 
+@pytest.mark.slow
 def test_a_truncate_empties_a_table_without_a_key(make_project: MakeProject, spark: SparkSession) -> None:
     project = make_project(items(key=()))
     records(project, *((None, pg("c", lsn, id=lsn)) for lsn in (1, 2)))
@@ -139,6 +140,7 @@ def test_a_truncate_may_be_quarantined(key: Sequence[str], make_project: MakePro
     assert project.quarantined(spark) == []
 
 
+@pytest.mark.slow
 def test_a_changed_key_brings_values_that_only_its_first_batch_had(
     make_project: MakeProject, spark: SparkSession
 ) -> None:
@@ -257,6 +259,7 @@ def test_a_key_is_not_kept_of_a_table_with_column_policies(make_project: MakePro
     assert "hidden" not in str(project.quarantined(spark))
 
 
+@pytest.mark.slow
 def test_a_file_that_is_delivered_again_brings_no_row_of_a_table_without_a_key_again(
     make_project: MakeProject, spark: SparkSession
 ) -> None:

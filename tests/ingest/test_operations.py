@@ -317,7 +317,13 @@ def played(
     return play(spark, tmp_path_factory.mktemp("scenes"), [scene for scene in scenes() if scene.name in asked])
 
 
-@pytest.mark.parametrize("scene", scenes(), ids=lambda scene: scene.name)
+@pytest.mark.parametrize(
+    "scene",
+    [
+        pytest.param(scene, id=scene.name, marks=[pytest.mark.slow] if scene.name.endswith("_cow") else [])
+        for scene in scenes()
+    ],
+)
 def test_scenario(scene: Scenario, played: dict[str, Played]) -> None:
     result = played[scene.name]
     assert not result.errors

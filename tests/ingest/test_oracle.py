@@ -197,6 +197,7 @@ def test_everything_in_one_go_gives_the_source(make_tickit: MakeTickit, spark: S
     assert_equals_oracle(spark, project, project.root, "changes")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "first_type"), [pytest.param("avro", "cow", marks=pytest.mark.long), ("json", "mor")])
 def test_the_order_of_delivery_does_not_matter(
     form: Form, first_type: str, make_tickit: MakeTickit, spark: SparkSession, tmp_path: Path

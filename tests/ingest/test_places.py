@@ -77,7 +77,11 @@ def one_table_of_each_form(make_project: MakeProject, spark: SparkSession) -> Db
 
 
 @pytest.mark.parametrize(
-    "noted", [pytest.param(places.MOST_NOTED, id="noted"), pytest.param(0, id="too many to be noted")]
+    "noted",
+    [
+        pytest.param(places.MOST_NOTED, id="noted"),
+        pytest.param(0, id="too many to be noted", marks=pytest.mark.slow),
+    ],
 )
 def test_a_key_has_one_row(
     noted: int, make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
@@ -103,6 +107,7 @@ def test_a_key_has_one_row(
     assert places.notes_of(merged) == [], "base files have all rows"
 
 
+@pytest.mark.slow
 def test_a_row_that_moves_back_behind_a_planned_compaction_is_found(
     make_project: MakeProject, spark: SparkSession
 ) -> None:
@@ -119,6 +124,7 @@ def test_a_row_that_moves_back_behind_a_planned_compaction_is_found(
                 silver.hudi.plan_compaction()
 
 
+@pytest.mark.slow
 def test_a_table_with_a_global_index_is_put_into_buckets(
     make_project: MakeProject, spark: SparkSession, caplog: pytest.LogCaptureFixture
 ) -> None:

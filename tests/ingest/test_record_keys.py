@@ -148,6 +148,7 @@ def test_a_bare_tombstone_that_overtakes_its_row_deletes_it(make_project: MakePr
     assert [row["id"] for row in project.rows(spark, "item")] == [3]
 
 
+@pytest.mark.slow
 def test_a_row_that_came_again_behind_a_tombstone_outlives_its_replay(
     make_project: MakeProject, spark: SparkSession
 ) -> None:
@@ -164,6 +165,7 @@ def test_a_row_that_came_again_behind_a_tombstone_outlives_its_replay(
     assert [(row["id"], row["note"]) for row in project.rows(spark, "item", "id", "note")] == [(1, "again"), (2, "n")]
 
 
+@pytest.mark.slow
 def test_what_waits_in_the_quarantine_is_counted_once_though_a_run_is_killed(
     make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,7 +187,8 @@ def test_what_waits_in_the_quarantine_is_counted_once_though_a_run_is_killed(
     assert found["quarantine_id"] == waiting["quarantine_id"]
 
 
-@pytest.mark.parametrize("declared", [pytest.param({}, marks=pytest.mark.slow), {"tombstones": "delete"}])
+@pytest.mark.slow
+@pytest.mark.parametrize("declared", [{}, {"tombstones": "delete"}])
 def test_tombstones_behind_rewritten_deletes_say_nothing_more(
     declared: dict[str, Any], make_project: MakeProject, spark: SparkSession
 ) -> None:

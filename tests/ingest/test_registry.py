@@ -127,7 +127,8 @@ def test_versions_in_one_batch_with_all_that_can_be_wrong_of_a_value(
         assert (bytes(quarantined[offset]["raw"]), quarantined[offset]["partition"]) == (value, 3)
 
 
-@pytest.mark.parametrize("first", ["avro", "json", pytest.param("envelope", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["avro", "json", "envelope"])
 def test_values_of_another_form_behind_the_first_ones_are_read_all_the_same(
     first: str, make_project: MakeProject, spark: SparkSession
 ) -> None:
@@ -193,7 +194,7 @@ def test_a_registry_that_does_not_answer_lands_nothing_and_says_so(
 OTHER = schema_of(weight="long", note="string")
 
 
-@pytest.mark.parametrize("versions", [("v3", "v2"), ("v2",)])
+@pytest.mark.parametrize("versions", [pytest.param(("v3", "v2"), marks=pytest.mark.slow), ("v2",)])
 def test_ids_of_eight_bytes_are_global_ids_whatever_has_that_number_as_its_content_id(
     versions: tuple[str, ...], make_project: MakeProject, spark: SparkSession
 ) -> None:

@@ -259,6 +259,7 @@ def decimal_of(precision: int) -> dict[str, Any]:
     return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": 2}
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_columns_of_writers_schemas_are_added_and_widened_and_reach_catalog_and_views(
     spark: SparkSession, make_project: MakeProject

@@ -108,6 +108,7 @@ def test_a_table_of_which_nearly_all_is_quarantined_fails_the_command_and_is_lan
     assert "60 of 100 events ever read are quarantined; the most frequent reason" in words(unwell.stderr)
 
 
+@pytest.mark.slow
 def test_more_than_ten_and_more_than_a_tenth_are_too_many(make_project: MakeProject, spark: SparkSession) -> None:
     cases = {"ten": (10, 10), "tenth": (11, 110), "eleven": (11, 109), "all": (11, 11)}
     project = make_project({"tables": [notes(name) for name in cases]})
@@ -120,6 +121,7 @@ def test_more_than_ten_and_more_than_a_tenth_are_too_many(make_project: MakeProj
     assert {name: (item.counts.quarantined, item.counts.read) for name, item in landed.items()} == cases
 
 
+@pytest.mark.slow
 def test_a_run_is_judged_by_all_its_portions_and_none_of_them_ends_it(
     make_project: MakeProject, spark: SparkSession
 ) -> None:
@@ -136,6 +138,7 @@ def test_a_run_is_judged_by_all_its_portions_and_none_of_them_ends_it(
     assert "20 of 30 events of this run" in str(landed["first"].error)
 
 
+@pytest.mark.slow
 def test_a_run_with_few_events_is_judged_by_all_that_was_ever_read(
     make_project: MakeProject, spark: SparkSession
 ) -> None:
@@ -213,6 +216,7 @@ def test_a_cut_is_made_of_unwell_tables(make_project: MakeProject, spark: SparkS
     assert before["saving"] < now["saving"]
 
 
+@pytest.mark.slow
 def test_markers_of_transactions_that_cannot_be_read_are_told_of_every_table(
     make_project: MakeProject, spark: SparkSession
 ) -> None:

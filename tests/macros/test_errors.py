@@ -158,6 +158,7 @@ def test_the_place_in_the_sql_is_told(spark: SparkSession) -> None:
     assert place == ["== SQL(line 3, position 5) ==", "    1 / (id - 50) as ratio", "    ^^^^^^^^^^^^^"]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_terminal_has_no_trace_without_debug(spark: SparkSession, make_project: MakeProject, tmp_path: Path) -> None:
     models = Models.of(spark, make_project(), materialized="table")

@@ -131,6 +131,7 @@ def test_settings_that_need_another_table_are_refused(make_models: MakeModels) -
         assert models.rows(name) == numbers("b")
 
 
+@pytest.mark.slow
 def test_tables_that_are_read_by_their_names_are_followed(make_models: MakeModels) -> None:
     models = make_models()
     models.write("upstream", NUMBERS.format("'a'", 4))
@@ -163,6 +164,7 @@ def test_tables_that_are_read_by_their_names_are_followed(make_models: MakeModel
     assert models.rows("by_view")[:2] == numbers("v")
 
 
+@pytest.mark.slow
 def test_a_source_may_be_a_view(make_models: MakeModels) -> None:
     models = make_models()
     models.write("upstream", NUMBERS.format("'a'", 4))
@@ -191,6 +193,7 @@ CHANCE = {
 }
 
 
+@pytest.mark.slow
 def test_what_is_left_to_chance_is_computed_in_each_run(make_models: MakeModels) -> None:
     models = make_models()
     models.write("upstream", NUMBERS.format("'a'", 4), materialized="view")

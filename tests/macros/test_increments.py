@@ -157,6 +157,7 @@ def test_an_increment_reaches_what_changed_and_nothing_else(table_type: str, mak
     assert {action for _, action in models.commits("fct_orders")} == {"commit"}
 
 
+@pytest.mark.slow
 def test_a_row_reaches_others_by_what_they_read_of_it(make_shop: MakeShop) -> None:
     shop = make_shop()
     models = shop.models
@@ -193,6 +194,7 @@ def test_many_events_rebuild_a_model_in_one_commit(make_shop: MakeShop) -> None:
     assert shop.models.told("fct_orders") == ["1 rows differ"]
 
 
+@pytest.mark.slow
 def test_a_seed_that_is_written_again_has_not_changed(make_shop: MakeShop) -> None:
     """`dbt build` writes every seed anew: what reads one follows the events all the same."""
     shop = make_shop()
@@ -261,6 +263,7 @@ def test_a_key_of_several_columns_is_followed(make_shop: MakeShop) -> None:
     shop.require_law("orders_of")
 
 
+@pytest.mark.slow
 def test_rows_without_a_value_are_a_partition_of_a_window(make_shop: MakeShop) -> None:
     shop = make_shop()
     models = shop.models
@@ -342,7 +345,7 @@ def test_what_was_cleaned_away_is_not_missed(make_shop: MakeShop) -> None:
     assert differing(shop.models.told("fct_orders")) == [5]
 
 
-# In `make test`, tests/e2e/test_marts.py and tests/macros/test_stranger.py play random changes.
+# In `make test`, tests/macros/test_stranger.py plays random changes.
 SEEDS = [
     *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2)),
     *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 23)),

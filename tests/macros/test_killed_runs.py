@@ -33,14 +33,17 @@ for line in sys.stdin:
     print("done" if done.success else f"failed {done.exception}", flush=True)
 """
 WRITING = ("requested", "inflight", "files written, not committed", "committed, not registered")
-# A kill takes a minute: one is in `make test`, three are in the slow tests, the others in the long ones.
-USUAL = {("incremental", "files written, not committed")}
-SLOW = {("incremental", "committed, not registered"), ("table", "files written, not committed")}
+# A kill takes a minute: these are slow tests, the others long ones.
+SLOW = {
+    ("incremental", "files written, not committed"),
+    ("incremental", "committed, not registered"),
+    ("table", "files written, not committed"),
+}
 
 
 def marks_of(run: str, phase: str) -> list[pytest.MarkDecorator]:
     """The marks of a kill in a phase of a run."""
-    return [] if (run, phase) in USUAL else [pytest.mark.slow if (run, phase) in SLOW else pytest.mark.long]
+    return [pytest.mark.slow if (run, phase) in SLOW else pytest.mark.long]
 
 
 class Killed:

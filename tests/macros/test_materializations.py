@@ -244,6 +244,7 @@ CHANGED: dict[str, tuple[str, str, list[Row] | str]] = {
 }
 
 
+@pytest.mark.slow
 def test_columns_that_come_go_and_change_their_type(make_models: MakeModels) -> None:
     models = make_models(materialized="incremental", unique_key="id")
     for name, (_, mode, _) in CHANGED.items():
@@ -333,7 +334,8 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("materialized", [pytest.param("table", marks=pytest.mark.slow), "incremental"])
+@pytest.mark.slow
+@pytest.mark.parametrize("materialized", ["table", "incremental"])
 def test_descriptions_come_to_the_catalog_and_cost_no_commit(materialized: str, make_models: MakeModels) -> None:
     models = make_models(
         materialized=materialized,

@@ -51,6 +51,7 @@ def test_a_model_that_asks_is_incremental_keeps_its_rows(options: dict[str, str]
     assert models.tables() == {"model"}
 
 
+@pytest.mark.slow
 def test_a_model_that_reads_itself_keeps_its_rows(make_models: MakeModels) -> None:
     models = make_models(materialized="incremental", unique_key="id")
     models.write("model", NUMBERS.format("'a'", 4))
@@ -109,7 +110,7 @@ STAYING: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("said", [("--empty",), ("--sample", "1 day")])
+@pytest.mark.parametrize("said", [("--empty",), pytest.param(("--sample", "1 day"), marks=pytest.mark.slow)])
 def test_what_is_there_stays_where_a_run_reads_no_rows_or_some(said: tuple[str, ...], make_models: MakeModels) -> None:
     models = make_models(unique_key="id")
     models.write(

@@ -153,6 +153,8 @@ SELECTS = {
     "some_lines": (LINES % ("%s", "false"), "orders"),
     "all_lines": (LINES % ("%s", "true"), "orders"),
     "changed": ("{{ change_rows(%s, 'id', ['value']) }}", "kept"),
+    "versions_of": ("{{ history(%s, 'id', ['value']) }}", "kept"),
+    "known_when": ("{{ bitemporal_history(%s, 'id', 'made_at', ['value']) }}", "kept"),
     "broken_lines": (LINES % ("%s", "false"), "broken"),
     "read_orders": (SOUND, "orders"),
     "read_broken": (SOUND, "broken"),
@@ -161,12 +163,14 @@ SELECTS = {
 
 # A grammar takes any name for a function; these are Athena's, with the types and words before brackets.
 CALLED_ON_ATHENA = {
-    "all_match", "and", "array", "as", "cast", "coalesce", "decimal", "element_at", "from", "from_iso8601_timestamp",
-    "json_extract_scalar", "json_format", "json_parse", "length", "lower", "map", "md5", "nullif",
-    "over", "replace", "row_number", "timestamp", "to_hex", "to_utf8", "trim", "try", "unnest", "varchar",
-    "_elements",
+    "_elements", "all_match", "and", "array", "as", "cast", "coalesce", "contains", "count", "date_add", "decimal",
+    "element_at", "filter", "first_value", "from", "from_iso8601_timestamp", "greatest", "join",
+    "json_extract_scalar", "json_format", "json_parse", "lag", "last_value", "lead", "length", "lower", "map",
+    "md5", "min", "nullif", "or", "over", "replace", "row", "row_number", "split_part", "timestamp", "to_hex",
+    "to_utf8", "trim", "try", "unnest", "varchar", "where",
 }  # fmt: skip
-ON_ATHENA = ("latest_columns", "alive", "keyed_pairs", "keyed_types", "some_lines", "all_lines", "read_orders")
+ON_ATHENA = ("latest_columns", "alive", "keyed_pairs", "keyed_types", "some_lines", "all_lines", "read_orders",
+             "changed", "versions_of", "known_when")  # fmt: skip
 
 
 def shop(table: str) -> str:
@@ -178,9 +182,6 @@ NOT_ON_ATHENA = {
     "latest_by_key('orders', 'id', ['at'])": "orders: got columns = none, expected the list of columns to show",
     f"as_of({shop('orders')}, '2026-01-01')": "as_of: got the engine athena, expected spark: it has no time travel",
     f"at_cut({shop('orders')})": "at_cut: got the engine athena, expected spark: it has no time travel",
-    "history('changes', 'id', ['value'])": "history_values: got the engine athena, expected spark: ",
-    "bitemporal_history('changes', 'id', 'at', ['value'])": "history_values: got the engine athena, expected spark: ",
-    "change_rows('changes', 'id', ['value'])": "history_values: got the engine athena, expected spark: ",
 }
 WRONG = {
     "latest_by_key('orders', 'id', [])": "orders: got order_by = [], expected a list of columns whose last",
@@ -216,7 +217,7 @@ def models(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mod
             ],
             "id int, value string, __op string, __position string, __source_ts_ms long, __deleted string, "
             "__unavailable array<string>",
-        ),
+        ).selectExpr("*", "timestamp_millis(__source_ts_ms) as made_at"),
         "broken": spark.createDataFrame(list(enumerate(BROKEN)), "number int, lines string"),
     }
     for name, frame in frames.items():

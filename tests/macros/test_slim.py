@@ -180,6 +180,7 @@ def test_a_value_that_moves_to_another_column_is_a_change(spark: SparkSession, t
     assert models.rows("by_column", "id", "a", "b", "m") == [{"id": 0, "a": 1, "b": 1, "m": 1}]
 
 
+@pytest.mark.slow
 def test_a_macro_builds_what_uses_it(repository: Repository) -> None:
     macro = "{% macro in_cents(value) %}1000 * {{ value }}{% endmacro %}"
     path = repository.root / "macros" / "in_cents.sql"
@@ -188,6 +189,7 @@ def test_a_macro_builds_what_uses_it(repository: Repository) -> None:
     assert "| fct_orders | 9 | 9 | 0 | 0 | 8 | amount 8 |" in text
 
 
+@pytest.mark.slow
 def test_a_source_builds_what_reads_it(repository: Repository) -> None:
     built, text = repository.built(another_source, "source")
     assert built == {"stg_orders", "fct_orders", "customer_totals"}
@@ -202,6 +204,7 @@ def test_a_description_builds_nothing_that_has_rows(repository: Repository) -> N
     assert text == "Nothing that is built has changed.\n"
 
 
+@pytest.mark.slow
 def test_a_seed_builds_what_reads_it(repository: Repository) -> None:
     path = repository.root / "seeds" / "regions.csv"
     built, text = repository.built(lambda _: path.write_text("id,name\n1,north\n2,west\n3,east\n"), "seed")

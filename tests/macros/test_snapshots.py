@@ -208,6 +208,7 @@ def test_a_key_of_several_columns_has_its_versions_run_after_run(
             assert before["dbt_valid_to"] == (after["dbt_valid_from"] if is_one_key else None)
 
 
+@pytest.mark.slow
 def test_a_snapshot_that_was_given_the_joined_columns_is_mended(spark: SparkSession, make_project: MakeProject) -> None:
     models, history = Models.of(spark, make_project()), History("ignore")
     composite(models, "check")

@@ -13,7 +13,11 @@ from pyspark.sql import SparkSession
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("deletes", [{}, {"deletes": "soft"}, {"deletes": "hard", "delete_retention_days": 30}])
+@pytest.mark.parametrize("deletes", [
+    pytest.param({}, marks=pytest.mark.slow),
+    {"deletes": "soft"},
+    pytest.param({"deletes": "hard", "delete_retention_days": 30}, marks=pytest.mark.slow),
+])  # fmt: skip
 @pytest.mark.parametrize("is_of_source", [True, False])
 def test_a_test_of_a_source_looks_at_live_rows(
     is_of_source: bool, deletes: dict[str, Any], make_project: MakeProject, spark: SparkSession, server: Server | None

@@ -39,6 +39,7 @@ def left_in(folder: Path) -> list[str]:
         time.sleep(0.2)
 
 
+@pytest.mark.slow
 def test_a_run_that_reads_log_files_says_nothing_of_a_library_and_leaves_nothing(
     make_project: MakeProject, tmp_path: Path, temp: Path
 ) -> None:

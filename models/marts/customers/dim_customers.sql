@@ -14,7 +14,7 @@ final as (
         -- text
         customer_name,
         email,
-        lower(substring_index(email, '@', -1)) as email_domain,
+        lower(regexp_replace(email, '^.*@', '')) as email_domain,
 
         -- booleans
         expires_at is not null as is_on_trial,

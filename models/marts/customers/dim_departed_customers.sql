@@ -15,7 +15,7 @@ final as (
         customer_name,
 
         -- numerics
-        datediff(changed_at, registered_at) as days_as_customer,
+        {{ dbt.datediff('registered_at', 'changed_at', 'day') }} as days_as_customer,
 
         -- booleans
         is_expired,

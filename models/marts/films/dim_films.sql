@@ -42,7 +42,7 @@ actors_of_films as (
     select
         film_actors.film_id,
         cast(count(*) as int) as actor_count,
-        array_sort(collect_list(actors.full_name)) as actor_names
+        {{ sorted_texts('actors.full_name') }} as actor_names
     from film_actors
     left join actors
         on film_actors.actor_id = actors.actor_id
@@ -52,7 +52,7 @@ actors_of_films as (
 categories_of_films as (
     select
         film_categories.film_id,
-        array_sort(collect_list(categories.category_name)) as category_names
+        {{ sorted_texts('categories.category_name') }} as category_names
     from film_categories
     left join categories
         on film_categories.category_id = categories.category_id
@@ -76,8 +76,8 @@ final as (
 
         -- arrays
         films.special_features,
-        coalesce(categories_of_films.category_names, cast(array() as array<string>)) as category_names,
-        coalesce(actors_of_films.actor_names, cast(array() as array<string>)) as actor_names,
+        coalesce(categories_of_films.category_names, {{ no_texts() }}) as category_names,
+        coalesce(actors_of_films.actor_names, {{ no_texts() }}) as actor_names,
 
         -- numerics
         films.release_year,

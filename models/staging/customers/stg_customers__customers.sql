@@ -18,8 +18,8 @@ renamed as (
 
         -- timestamps
         registrationdate as registered_at,
-        timestamp_seconds(expiresat) as expires_at,
-        timestamp_millis(__source_ts_ms) as changed_at
+        {{ timestamp_of_epoch('expiresat', 'second') }} as expires_at,
+        {{ timestamp_of_epoch('__source_ts_ms', 'millisecond') }} as changed_at
     from source
 )
 

@@ -30,7 +30,7 @@ renamed as (
         coalesce(catalogue = 'Y', false) as is_catalogued,
 
         -- dates: a year alone is no day
-        cast(try_to_timestamp(acquisition_date, 'yyyy-MM-dd') as date) as acquired_on
+        {{ date_of_text('acquisition_date') }} as acquired_on
     from source
 )
 

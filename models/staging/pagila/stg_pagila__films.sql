@@ -24,7 +24,7 @@ renamed as (
         replacement_cost,
 
         -- timestamps
-        timestamp_millis(__source_ts_ms) as changed_at,
+        {{ timestamp_of_epoch('__source_ts_ms', 'millisecond') }} as changed_at,
         last_update as last_updated_at
     from source
 )

@@ -1,4 +1,4 @@
-"""From change events to tested marts: `make demo` in this process, and what it leaves."""
+"""S2 and S3, TICKIT: `make demo` in this process, from change events to tested marts, and what it leaves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from queries import require_queries_answer
 from dev.demo import Demonstrated, demonstrate
 from examples import system
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCALE = 0.01
 # An exposure is part of a build, and there is nothing to do for it.
