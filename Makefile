@@ -41,14 +41,15 @@ test-systems: setup  ## Each system, TICKIT by its demonstration: its events lan
 	pytest -n 2 --dist loadfile -m "slow and not long" tests/systems
 
 test-athena: setup  ## A lake on S3 and Glue, and dbt's target athena beside Spark: on stand-ins of AWS on this machine
-	pytest -m athena tests/athena --ignore tests/athena/engine
-	pytest -m athena tests/athena/engine
+	pytest -m "athena and not long" tests/athena --ignore tests/athena/engine
+	pytest -m "athena and not long" tests/athena/engine
 
 test-slow: setup  ## Histories, transactions, erasure; landing and dbt killed, full disks
 	pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not long"
 
 test-long: setup  ## Many random histories and crashes: an hour or more; prints cases an hour
-	pytest -n 2 -m long
+	pytest -n 2 -m "long and not athena"
+	pytest -m "long and athena" tests/athena/engine
 
 mutations: setup  ## Break ingest in one place at a time, on a copy, and list the test that notices: docs/mutations.md
 	python -m dev.mutations

@@ -24,9 +24,9 @@ from ingest.cli.options import (
 )
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source
+from ingest.operations.check import look_at_all
 from ingest.operations.plan import PendingPlan, pending_plan
 from ingest.schema.evolution import renames
-from ingest.sources.reach import look
 from ingest.spark.session import open_session
 
 
@@ -37,12 +37,12 @@ def check(
     target: Target = None,
     debug: Debug = False,
 ) -> None:
-    """Check a source's declaration and its connections, without Spark. Writes nothing."""
+    """Check a source's declaration, its connections and a lake on S3, without Spark. Writes nothing."""
     with told_plainly(debug):
         project = Project.load(project_dir, profiles_dir, target)
         declared = load_source(project, source)
         out.print(f"declaration {declared.file}: {len(declared.tables)} tables, well")
-        every = look(project, declared.tables)
+        every = look_at_all(project, declared.tables)
     for seen in every:
         if seen.error:
             tell_error(seen.error.message)

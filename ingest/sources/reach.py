@@ -41,7 +41,8 @@ _JDBC = re.compile(r"jdbc:(postgresql|mariadb)://([^/?;]*)")
 _SERVER = re.compile(r"\[?([^\[\]()]*?)\]?(?::([0-9]+))?")
 _PORTS = {"postgresql": 5432, "mariadb": 3306}
 
-_Look = Callable[[], str]
+# What was found; raises LakeError where it is not there, or does not answer.
+Look = Callable[[], str]
 _Server = tuple[str, int]
 
 
@@ -54,8 +55,9 @@ class Seen:
     error: LakeError | None = None
 
 
-def look(project: Project, tables: Sequence[Table]) -> list[Seen]:
-    """What the connections of some tables lead to: an item for each table, then one for each server, in order.
+def look(project: Project, tables: Sequence[Table], beside: Mapping[str, Look] | None = None) -> list[Seen]:
+    """What the connections of some tables lead to: an item for each table, then one for each server, in order, and
+    what is looked at `beside` them.
 
     Of files on this machine's file systems, the folder of each topic must be there. Of Kinesis, the stream must, and
     may be described. Of a Kafka cluster, one of the brokers must answer; of a registry, the registry; of a database,
@@ -65,20 +67,21 @@ def look(project: Project, tables: Sequence[Table]) -> list[Seen]:
         # Its import takes a third of the time that there is for the answers.
         with suppress(LakeError):
             require_boto3()
-    looks: dict[str, _Look] = {}
+    looks: dict[str, Look] = {}
     for table in tables:
         looks[table.name] = partial(_topic, project, table, table.options.topic)
     for table in tables:
         looks |= _beside(project, table)
+    looks |= beside or {}
     return [
         Seen(what, error=found) if isinstance(found, LakeError) else Seen(what, found)
         for what, found in _together(looks, _ALL_S).items()
     ]
 
 
-def _beside(project: Project, table: Table) -> dict[str, _Look]:
+def _beside(project: Project, table: Table) -> dict[str, Look]:
     """What is looked at once for all tables that have it."""
-    looks: dict[str, _Look] = {}
+    looks: dict[str, Look] = {}
     connection, options = table.connection, table.options
     if options.consistent == "transaction":
         looks["transactions"] = partial(_topic, project, table, table.transaction_topic)
@@ -92,11 +95,11 @@ def _beside(project: Project, table: Table) -> dict[str, _Look]:
     return looks
 
 
-def _together(looks: Mapping[str, _Look], seconds: float) -> dict[str, str | LakeError]:
+def _together(looks: Mapping[str, Look], seconds: float) -> dict[str, str | LakeError]:
     """What each look finds, or its error; one that takes longer has not been answered."""
     found: dict[str, str | LakeError] = {}
 
-    def run(what: str, look: _Look) -> None:
+    def run(what: str, look: Look) -> None:
         try:
             found[what] = look()
         except LakeError as error:

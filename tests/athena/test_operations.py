@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from conftest import MakeProject, pg, table_of
 from pyspark.sql import SparkSession
@@ -16,6 +19,7 @@ from ingest.operations.plan import pending_plan
 from ingest.operations.position import set_position
 from ingest.operations.prepare import prepare
 from ingest.operations.purge import purge
+from ingest.operations.reconcile import reconcile
 
 pytestmark = [pytest.mark.athena, pytest.mark.spark]
 
@@ -87,3 +91,44 @@ def test_tombstones_go_for_good_and_the_quarantine_is_replayed(spark: SparkSessi
     assert len(project.quarantined(spark)) == 1, "it cannot be applied by now either"
     result = CliRunner().invoke(app, ["status", "shop", "--project-dir", str(project.root)])
     assert "up to date" in result.output
+
+
+def test_silver_on_s3_is_compared_with_its_source(
+    spark: SparkSession, make_project: MakeProject, tmp_path: Path
+) -> None:
+    """What silver lacks, has besides, and has with other values, whatever was compacted and what was not."""
+    project = make_project({"tables": [table_of("note", NOTE, ["id"])]})
+    project.deliver("shop.note", 0, [pg("c", n, id=n, body="a") for n in range(1, 5)])
+    project.land_well(spark)
+    project.deliver("shop.note", 4, [pg("u", 10, id=1, body="b"), pg("d", 11, id=2, body="a")])
+    project.land_well(spark)
+    (table,) = project.source().tables
+    rows = [{"id": 1, "body": "b"}, {"id": 3, "body": "a"}, {"id": 4, "body": "a"}]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "note.parquet")
+    assert reconcile(spark, table, against=tmp_path, limit=9).told == "equal"
+    pq.write_table(pa.Table.from_pylist([*rows[:2], {"id": 5, "body": "a"}]), tmp_path / "note.parquet")
+    assert dict(reconcile(spark, table, against=tmp_path, limit=9).counts) == {"missing": 1, "extra": 1, "different": 0}
+
+
+def test_a_look_says_whether_bucket_and_glue_answer(
+    spark: SparkSession, make_project: MakeProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`lake check` of a lake on S3, before and after its first landing, and where there is no such bucket."""
+    project = make_project({"tables": [table_of("note", NOTE, ["id"])]})
+    project.deliver("shop.note", 0, [pg("c", 1, id=1, body="a")])
+    words = ["check", "shop", "--project-dir", str(project.root)]
+
+    def told(code: int) -> str:
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == code, done.output
+        return " ".join(done.output.split())
+
+    first = told(0)
+    assert "lake s3://lake/silver: the bucket answers" in first
+    assert f"Glue, database {project.schema}: answers; the first landing makes the database" in first
+    project.land_well(spark)
+    assert f"Glue, database {project.schema}: is there" in told(0)
+    monkeypatch.setenv("LAKE_ROOT", "s3://nowhere/silver")
+    assert "NoSuchBucket" in told(1)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    assert "Amazon S3 refuses, or does not answer" in told(1)

@@ -190,6 +190,7 @@ def assert_worked_example(spark: SparkSession, project: DbtProject) -> None:
     assert isinstance(sale["saletime"], datetime)
 
 
+@pytest.mark.slow
 def test_everything_in_one_go_gives_the_source(make_tickit: MakeTickit, spark: SparkSession) -> None:
     project = make_tickit("cow")
     generate("tickit", project.root, scale=SCALE, seed=SEED + 1, form="envelope", phase="all")

@@ -65,6 +65,7 @@ def test_a_table_of_soft_deletes_is_not_purged(make_project: MakeProject, spark:
         purge(spark, table)
 
 
+@pytest.mark.slow
 def test_a_replay_applies_what_can_be_applied_by_now_and_nothing_twice(
     make_project: MakeProject, spark: SparkSession
 ) -> None:

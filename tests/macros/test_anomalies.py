@@ -56,6 +56,7 @@ def failed(models: Models, rows: str = USUAL, *, source: str = "select timestamp
     return {name for name in ("rows", "volume", "freshness") if outcomes[name].status == "fail"}
 
 
+@pytest.mark.slow
 def test_each_fails_on_what_is_unusual_alone(models: Models) -> None:
     assert failed(models) == set(), "there is nothing to compare with yet"
     # A fifth of the rows is gone, evenly: each day is like the others.

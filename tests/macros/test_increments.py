@@ -180,6 +180,7 @@ def test_a_row_reaches_others_by_what_they_read_of_it(make_shop: MakeShop) -> No
     shop.require_law("customer_totals")
 
 
+@pytest.mark.slow
 def test_many_events_rebuild_a_model_in_one_commit(make_shop: MakeShop) -> None:
     shop = make_shop()
     shop.change(*(("orders", "c", {"id": n, "customer": n % 7, "amount": n, "at": n}) for n in range(100, 601)))
@@ -398,6 +399,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.slow
 def test_a_wrong_entry_is_refused(make_shop: MakeShop) -> None:
     shop = make_shop()
     shop.change(("orders", "u", {"id": 1, "customer": 4, "amount": 100, "at": 99}))

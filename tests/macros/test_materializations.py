@@ -128,6 +128,7 @@ def test_a_rebuild_that_was_broken_off_between_its_renames_is_taken_up(make_mode
     assert len(models.commits("model")) == 2
 
 
+@pytest.mark.slow
 def test_composite_keys_merge_delete_and_keep(make_models: MakeModels) -> None:
     models = make_models(materialized="incremental", unique_key=["id", "part"])
     models.write("model", "select id, part, 1 as value from range(3) as a(id) cross join range(3) as b(part)")

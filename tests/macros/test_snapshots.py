@@ -48,6 +48,7 @@ def taken(models: Models, rows: str) -> list[Version]:
     return [(row["id"], row["value"], row["dbt_valid_to"] is None) for row in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["check", pytest.param("timestamp", marks=pytest.mark.slow)])
 def test_ids_of_versions_follow_from_what_the_table_holds(
     strategy: str, spark: SparkSession, make_project: MakeProject, server: Server | None
