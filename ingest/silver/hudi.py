@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from ingest.config.lake import is_on_s3
 from ingest.errors import LakeError, WriteError
 from ingest.silver.timeline import Timeline
 from ingest.spark import s3
@@ -299,11 +300,22 @@ class HudiTable:
 
     def plan_compaction(self) -> None:
         """Plans a compaction of what is written, however few its commits are."""
+        self._settle()
         self._call_compaction("schedule", {"hoodie.compact.inline.max.delta.commits": "1"})
 
     def compact(self) -> None:
         """Carries out the compactions that are planned. Other commits may be made meanwhile."""
         self._call_compaction("run")
+        self._settle()
+
+    def _settle(self) -> None:
+        """Before log files are written or cleaned: they must go to their own base files (`Timeline.settle`)."""
+        if not (is_on_s3(self.path) or self.options.version) or not self.exists():
+            return  # a disk tells milliseconds, and Hudi's newest version of tables keeps its own record
+        try:
+            self.timeline.settle()
+        except Py4JJavaError as error:
+            raise write_error(error, where=self.path) from error
 
     def _call_compaction(self, operation: Literal["schedule", "run"], more: Mapping[str, str] = _NOTHING) -> None:
         options = ",".join(f"{name}={value}" for name, value in {**_SMALL_COMMITS, **more}.items())
@@ -319,6 +331,7 @@ class HudiTable:
     def _write(
         self, rows: DataFrame, operation: Operation, metadata: Mapping[str, str], more: Mapping[str, str] = _NOTHING
     ) -> None:
+        self._settle()
         options = {**self.options.as_hudi(), "hoodie.datasource.write.operation": operation, **metadata, **more}
         if metadata:
             options["hoodie.datasource.write.commitmeta.key.prefix"] = "lake."

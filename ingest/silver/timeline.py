@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from ingest.errors import UnavailableError
 from ingest.spark.jvm import java_class
 
 # Tables before this version do not record when a commit was completed: Hudi takes the time of the file instead, which
 # S3 tells in whole seconds, before the request of the commit itself.
 _RECORDS_COMPLETION = 8
+# So long is waited for clocks that are apart; so long between two looks; digits of an instant without its milliseconds.
+_CLOCKS_WITHIN_S, _SETTLES_S, _SECONDS = 20, 0.1, 14
 
 
 @dataclass(frozen=True)
@@ -132,6 +137,64 @@ class Timeline:
                 bytes=metadata.fetchTotalBytesWritten(),
             )
 
+    def settle(self) -> None:
+        """Sees to it that each commit was completed no earlier than it was requested, and none later than now.
+
+        Hudi's readers put a log file to the newest base file that was requested before the base file in its name was
+        completed. Tables below version 8 have no other record of that than the time of the commit's file. Where a file
+        system tells whole seconds, a commit that is completed within the second of its request was completed before
+        it: log files of its base files then go to the base files before these, where no reader sees them, and the
+        cleaner takes them away. So the commit's file is written again, as it is, once that second is over.
+
+        Source: `getBaseInstantTime` of Hudi's HoodieFileGroup; measured on S3, where each batch from the third on was
+        lost.
+
+        Raises
+        ------
+        UnavailableError
+            The clock of the storage and that of this machine are too far apart.
+        """
+        deadline = time.monotonic() + _CLOCKS_WITHIN_S
+        while unsettled := self._unsettled():
+            client, early, ahead = unsettled
+            if time.monotonic() > deadline:
+                raise UnavailableError(
+                    f"the files of {len(early)} commits are older than the commits, and of {len(ahead)} newer than now",
+                    where=self.path,
+                    expected=f"the clocks of this machine and of the storage within {_CLOCKS_WITHIN_S} seconds",
+                    action="set this machine's clock, by NTP; the next run goes on where this one has stopped",
+                )
+            time.sleep(_SETTLES_S)
+            now = _instant_of(datetime.now(UTC))
+            for instant in early:
+                if now[:_SECONDS] > str(instant.requestedTime())[:_SECONDS]:
+                    self._write_again(client, instant)
+
+    def _unsettled(self) -> tuple[Any, list[Any], list[Any]] | None:
+        """Hudi's client, the commits whose files are older than they are, and those whose files are newer than now."""
+        client = self.client()
+        if client.getTableConfig().getTableVersion().versionCode() >= _RECORDS_COMPLETION:
+            return None
+        commits = client.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
+        instants = [instant for _, instant in _newest_first(commits)]
+        now = _instant_of(datetime.now(UTC))
+        early = [each for each in instants if str(each.getCompletionTime()) < str(each.requestedTime())]
+        ahead = [each for each in instants if str(each.getCompletionTime()) > now]
+        return (client, early, ahead) if early or ahead else None
+
+    def _write_again(self, client: Any, instant: Any) -> None:
+        """Puts the file of a commit in its own place, by one request."""
+        path = java_class(self.spark, "org.apache.hadoop.fs.Path")
+        file = path(f"{client.getTimelinePath()}/{client.getInstantFileNameGenerator().getFileName(instant)}")
+        hadoop = self.spark._jsc.hadoopConfiguration()
+        system = file.getFileSystem(hadoop)
+        copy = java_class(self.spark, "org.apache.hadoop.io.IOUtils").copyBytes
+        held = java_class(self.spark, "java.io.ByteArrayOutputStream")()
+        copy(system.open(file), held, hadoop, True)
+        written = system.create(file, True)
+        held.writeTo(written)
+        written.close()
+
     def partitions(self) -> list[str]:
         """The folders of the partitions, below the table's own: as they are on the lake's storage, which is listed."""
         engine, client, config = self.listing()
@@ -210,6 +273,11 @@ class Timeline:
         archived = client.getArchivedTimeline()
         archived.loadCompletedInstantDetailsInMemory()
         yield from _newest_first(archived.getCommitsTimeline().filterCompletedInstants())
+
+
+def _instant_of(moment: datetime) -> str:
+    """A moment as Hudi writes instants, in the time zone of the session, which is UTC."""
+    return f"{moment:%Y%m%d%H%M%S%f}"[:17]
 
 
 def _newest_first(timeline: Any) -> Iterator[tuple[Any, Any]]:

@@ -161,3 +161,27 @@ def test_an_instant_is_that_of_its_commit_though_s3_tells_times_in_whole_seconds
     (row,) = silver.stored().collect()
     assert instants[-1] == row["_hoodie_commit_time"], "to the millisecond"
     assert [(each["id"], each["kind"]) for each in silver.before(row["_hoodie_commit_time"]).collect()] == states[1]
+
+
+@pytest.mark.parametrize("history", [False, True])
+def test_every_batch_is_seen_however_quickly_it_was_compacted(
+    spark: SparkSession, make_project: MakeProject, history: bool
+) -> None:
+    """Hudi puts log files to base files by the times of commits' files, which S3 tells in whole seconds."""
+    options = {"history": True} if history else {}
+    project = make_project({"tables": [items(table_type="mor", **options)]})
+    seen = []
+    for number in range(1, 9):
+        project.deliver("shop.item", number, [item("c" if number == 1 else "u", number, 1, f"kind {number}")])
+        project.land_well(spark)
+        seen.append([row["kind"] for row in project.rows(spark, "item")])
+        completed = [
+            (str(instant.getCompletionTime()), str(instant.requestedTime()))
+            for instant in project.silver(spark, "item").hudi.timeline.active().filterCompletedInstants().getInstants()
+            if str(instant.getAction()) != "clean"
+        ]
+        assert all(ended >= begun for ended, begun in completed[:-1])
+    assert seen == [[f"kind {number}"] for number in range(1, 9)]
+    if history:
+        changes = spark.table(f"{project.schema}.item__changes").select("kind").collect()
+        assert sorted(row["kind"] for row in changes) == [f"kind {number}" for number in range(1, 9)]
