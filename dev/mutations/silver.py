@@ -6,6 +6,13 @@ from dev.mutations.base import BAD, HISTORY, KEYS, PLACES, SECURITY, TORTURE, VA
 
 SILVER = (
     Mutation(
+        "commits that seem older than their requests stay so",
+        "ingest/silver/timeline.py",
+        "while unsettled := self._unsettled():",
+        "while unsettled := None:",
+        ("tests/athena/test_silver.py::test_every_batch_is_seen_however_quickly_it_was_compacted",),
+    ),
+    Mutation(
         "a row that moves stays where it was",
         "ingest/silver/places.py",
         'if found["leave"]:',

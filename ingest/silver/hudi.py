@@ -305,6 +305,7 @@ class HudiTable:
 
     def compact(self) -> None:
         """Carries out the compactions that are planned. Other commits may be made meanwhile."""
+        self._settle()
         self._call_compaction("run")
         self._settle()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from ingest.errors import UnavailableError
+from ingest.errors import WriteError
 from ingest.spark.jvm import java_class
 
 # Tables before this version do not record when a commit was completed: Hudi takes the time of the file instead, which
@@ -151,14 +151,14 @@ class Timeline:
 
         Raises
         ------
-        UnavailableError
+        WriteError
             The clock of the storage and that of this machine are too far apart.
         """
         deadline = time.monotonic() + _CLOCKS_WITHIN_S
         while unsettled := self._unsettled():
             client, early, ahead = unsettled
             if time.monotonic() > deadline:
-                raise UnavailableError(
+                raise WriteError(
                     f"the files of {len(early)} commits are older than the commits, and of {len(ahead)} newer than now",
                     where=self.path,
                     expected=f"the clocks of this machine and of the storage within {_CLOCKS_WITHIN_S} seconds",
@@ -171,12 +171,20 @@ class Timeline:
                     self._write_again(client, instant)
 
     def _unsettled(self) -> tuple[Any, list[Any], list[Any]] | None:
-        """Hudi's client, the commits whose files are older than they are, and those whose files are newer than now."""
+        """Hudi's client, the commits whose files are older than they are, and those whose files are newer than now.
+
+        Looked at is what came since the last base files were written, and that commit: log files of those before it go
+        nowhere any more, and a later time of theirs would lead to newer base files.
+        """
         client = self.client()
         if client.getTableConfig().getTableVersion().versionCode() >= _RECORDS_COMPLETION:
             return None
         commits = client.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
-        instants = [instant for _, instant in _newest_first(commits)]
+        instants = []
+        for _, instant in _newest_first(commits):
+            instants.append(instant)
+            if str(instant.getAction()) != "deltacommit":
+                break
         now = _instant_of(datetime.now(UTC))
         early = [each for each in instants if str(each.getCompletionTime()) < str(each.requestedTime())]
         ahead = [each for each in instants if str(each.getCompletionTime()) > now]
