@@ -162,6 +162,7 @@ class DbtProject:
     def compiled(self, *texts: str, introspect: bool = False) -> list[str]:
         """Queries as dbt compiles them, with the macros of macros/read; `introspect` lets them ask the catalog."""
         shutil.copytree(REPOSITORY / "macros" / "read", self.root / "macros", dirs_exist_ok=True)
+        shutil.copy(REPOSITORY / "macros" / "adapter" / "columns.sql", self.root / "macros")
         here, mark, target = Path.cwd(), "\n-- the next query\n", str(self.root / "target")
         offline = () if introspect else ("--no-introspect", "--no-populate-cache")
         result = dbtRunner().invoke(
@@ -232,6 +233,11 @@ def pg(op: str, lsn: int | None, *, commit: int | None = None, **row: Any) -> Ro
     """An unwrapped event of PostgreSQL; `commit` is the LSN of the last commit before it."""
     sequence = {} if lsn is None else {"__source_sequence": json.dumps([commit and str(commit), str(lsn)])}
     return unwrapped(op, {"__lsn": lsn, **sequence}, row)
+
+
+def asked(request: pytest.FixtureRequest) -> set[str]:
+    """The ids of the parameters of all tests that a run of pytest has chosen."""
+    return {str(item.callspec.id) for item in request.session.items if hasattr(item, "callspec")}
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
+from ingest.config.extras import boto3_for_lake
 from ingest.config.lake import is_on_s3
 from ingest.config.project import Project
 from ingest.config.tables import Table
-from ingest.errors import LakeError, SetupError, UnavailableError
+from ingest.errors import LakeError, UnavailableError
 from ingest.sources.reach import Look, Seen, look
 from ingest.spark.s3 import to_do
 
@@ -31,7 +32,7 @@ def _of_lake(project: Project, tables: Sequence[Table]) -> Mapping[str, Look]:
     if not is_on_s3(project.lake_root):
         return {}
     with suppress(LakeError):
-        _boto3()  # its import takes a third of the time that there is for the answers
+        boto3_for_lake()  # its import takes a third of the time that there is for the answers
     schemas = sorted({table.schema for table in tables})
     looks: dict[str, Look] = {f"lake {project.lake_root}": partial(_bucket, project.lake_root)}
     return looks | {f"Glue, database {schema}": partial(_database, schema) for schema in schemas}
@@ -70,7 +71,7 @@ def _unavailable(error: Exception, where: str, service: str) -> UnavailableError
 
 def _client(service: str) -> Any:
     """A client that asks once, and waits no longer than there is time."""
-    boto3, config = _boto3()
+    boto3, config = boto3_for_lake()
     quick = config.Config(
         retries={"mode": "standard", "total_max_attempts": 1}, connect_timeout=_WITHIN_S, read_timeout=_WITHIN_S
     )
@@ -85,16 +86,3 @@ def _errors() -> tuple[type[Exception], ...]:
     import botocore.exceptions as boto  # noqa: PLC0415 - comes with an extra
 
     return boto.BotoCoreError, boto.ClientError
-
-
-def _boto3() -> tuple[Any, Any]:
-    try:
-        import boto3  # noqa: PLC0415 - comes with an extra
-        import botocore.config  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise SetupError(
-            f"{error.name} is not installed, and a lake on S3 is registered in Glue by it",
-            where="this environment",
-            action="pip install 'lakehouse-modeling[aws]'",
-        ) from error
-    return boto3, botocore.config

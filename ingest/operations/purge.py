@@ -12,6 +12,7 @@ from ingest.config.tables import Table
 from ingest.errors import DeclarationError
 from ingest.silver.state import Counts
 from ingest.silver.table import SilverTable
+from ingest.silver.timeline import instant_of
 
 
 def purge(spark: SparkSession, table: Table, now: datetime | None = None) -> int:
@@ -38,9 +39,7 @@ def purge(spark: SparkSession, table: Table, now: datetime | None = None) -> int
     silver = SilverTable.of(spark, table)
     state = silver.required_state()
     until = (now or datetime.now(UTC)) - timedelta(days=days)
-    # Hudi writes instants as yyyyMMddHHmmssSSS in the JVM's time zone, which the profile sets to UTC.
-    instant = until.astimezone(UTC).strftime("%Y%m%d%H%M%S%f")[:17]
-    old = silver.read().where("__deleted = 'true'").where(F.col("_hoodie_commit_time") < instant)
+    old = silver.read().where("__deleted = 'true'").where(F.col("_hoodie_commit_time") < instant_of(until))
     found = old.agg(F.count("*").alias("rows"), F.max("__position").alias("newest")).first()
     assert found is not None
     if found["rows"]:

@@ -311,8 +311,8 @@ class HudiTable:
 
     def _settle(self) -> None:
         """Before log files are written or cleaned: they must go to their own base files (`Timeline.settle`)."""
-        if not (is_on_s3(self.path) or self.options.version) or not self.exists():
-            return  # a disk tells milliseconds, and Hudi's newest version of tables keeps its own record
+        if self.options.table_type == "cow" or not (is_on_s3(self.path) or self.options.version) or not self.exists():
+            return  # without log files; or a disk tells milliseconds, and Hudi's newest version keeps its own record
         try:
             self.timeline.settle()
         except Py4JJavaError as error:

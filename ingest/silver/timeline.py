@@ -165,7 +165,7 @@ class Timeline:
                     action="set this machine's clock, by NTP; the next run goes on where this one has stopped",
                 )
             time.sleep(_SETTLES_S)
-            now = _instant_of(datetime.now(UTC))
+            now = instant_of(datetime.now(UTC))
             for instant in early:
                 if now[:_SECONDS] > str(instant.requestedTime())[:_SECONDS]:
                     self._write_again(client, instant)
@@ -185,7 +185,7 @@ class Timeline:
             instants.append(instant)
             if str(instant.getAction()) != "deltacommit":
                 break
-        now = _instant_of(datetime.now(UTC))
+        now = instant_of(datetime.now(UTC))
         early = [each for each in instants if str(each.getCompletionTime()) < str(each.requestedTime())]
         ahead = [each for each in instants if str(each.getCompletionTime()) > now]
         return (client, early, ahead) if early or ahead else None
@@ -283,9 +283,9 @@ class Timeline:
         yield from _newest_first(archived.getCommitsTimeline().filterCompletedInstants())
 
 
-def _instant_of(moment: datetime) -> str:
-    """A moment as Hudi writes instants, in the time zone of the session, which is UTC."""
-    return f"{moment:%Y%m%d%H%M%S%f}"[:17]
+def instant_of(moment: datetime) -> str:
+    """A moment as Hudi writes instants, yyyyMMddHHmmssSSS in the time zone of the session, which is UTC."""
+    return f"{moment.astimezone(UTC):%Y%m%d%H%M%S%f}"[:17]
 
 
 def _newest_first(timeline: Any) -> Iterator[tuple[Any, Any]]:

@@ -21,7 +21,8 @@ from functools import lru_cache
 from typing import Any
 
 from ingest.config.connections import KinesisConnection
-from ingest.errors import InputError, LakeError, SetupError, UnavailableError
+from ingest.config.extras import required
+from ingest.errors import InputError, LakeError, UnavailableError
 from ingest.sources.base import Offsets
 
 log = logging.getLogger(__name__)
@@ -239,17 +240,9 @@ def require_boto3() -> tuple[Any, Any]:
     SetupError
         They are not installed: they come with the extra `kinesis`.
     """
-    try:
-        import boto3  # noqa: PLC0415 - comes with an extra
-        import botocore.config  # noqa: PLC0415
-        import pyarrow as _  # noqa: F401, PLC0415
-    except ModuleNotFoundError as error:
-        raise SetupError(
-            f"{error.name} is not installed, and connections of type kinesis need it",
-            where="this environment",
-            action="pip install 'lakehouse-modeling[kinesis]'",
-        ) from error
-    return boto3, botocore.config
+    needed = "connections of type kinesis need it"
+    boto3, config, _ = required("kinesis", needed, "boto3", "botocore.config", "pyarrow")
+    return boto3, config
 
 
 def _shards(listed: Sequence[Mapping[str, Any]]) -> tuple[Shard, ...]:

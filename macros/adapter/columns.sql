@@ -15,7 +15,7 @@
     {%- do return(quoted | join(', ')) -%}
 {%- endmacro %}
 
-{#- The condition under which two rows have equal values in some columns, none of them null; by `<=>`, or both null. -#}
+{#- The condition under which two rows have equal values in some columns, none of them null; by `<=>` or `is not distinct from`, or both null. -#}
 {% macro hudi_equal(left, right, columns, operator='=') -%}
     {%- set equal = [] -%}
     {%- for column in columns -%}

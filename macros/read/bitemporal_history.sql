@@ -7,15 +7,13 @@
     {%- set key = [key] if key is string else key -%}
     {%- set columns = history_columns(changes, key, columns) -%}
     {%- set read = columns if valid_from in columns + key else columns + [valid_from] -%}
-    {%- set of_fact, later_of_fact, same = [], [], [] -%}
+    {%- set of_fact, later_of_fact = [], [] -%}
     {%- for column in key -%}
         {%- do of_fact.append('fact.' ~ adapter.quote(column)) -%}
         {%- do later_of_fact.append('later.' ~ adapter.quote(column)) -%}
-        {%- do same.append('{0}.' ~ adapter.quote(column) ~ ' is not distinct from {1}.' ~ adapter.quote(column)) -%}
     {%- endfor -%}
-    {%- set same_key = same | join(' and ') -%}
-    {%- set of_time = 'over (partition by ' ~ history_key(key) ~ ', _valid order by _rank)' -%}
-    {%- set of_rank = 'over (partition by ' ~ history_key(key) ~ ', _rank order by _known)' -%}
+    {%- set of_time = 'over (partition by ' ~ hudi_quoted(key) ~ ', _valid order by _rank)' -%}
+    {%- set of_rank = 'over (partition by ' ~ hudi_quoted(key) ~ ', _rank order by _known)' -%}
     with _valued as (
         select
             *,
@@ -47,11 +45,11 @@
             min(later._valid) as _end
         from _facts as fact
         inner join _facts as later
-            on {{ same_key.format('fact', 'later') }} and later._valid > fact._valid
+            on {{ hudi_equal('fact', 'later', key, 'is not distinct from') }} and later._valid > fact._valid
                 and (fact._until is null or later._rank < fact._until)
         group by {{ of_fact | join(', ') }}, fact._rank, greatest(fact._rank, later._rank)
         union all
-        select {{ history_key(key) }}, _rank, _rank as _known, null as _end
+        select {{ hudi_quoted(key) }}, _rank, _rank as _known, null as _end
         from _facts
     ),
 
@@ -61,9 +59,9 @@
             lag(_known) {{ of_rank }} as _before,
             min(_end) {{ of_rank }} as _nearest_end
         from (
-            select {{ history_key(key) }}, _rank, _known, min(_end) as _end
+            select {{ hudi_quoted(key) }}, _rank, _known, min(_end) as _end
             from _ends
-            group by {{ history_key(key) }}, _rank, _known
+            group by {{ hudi_quoted(key) }}, _rank, _known
         ) as _least
     ),
 
@@ -95,10 +93,10 @@
         fact.unknown_columns
     from _facts as fact
     inner join _later as later
-        on {{ same_key.format('fact', 'later') }} and fact._rank = later._rank
+        on {{ hudi_equal('fact', 'later', key, 'is not distinct from') }} and fact._rank = later._rank
     inner join _valued as known
-        on {{ same_key.format('known', 'later') }} and known._rank = later._known
+        on {{ hudi_equal('known', 'later', key, 'is not distinct from') }} and known._rank = later._known
     left join _valued as ended
-        on {{ same_key.format('ended', 'later') }} and ended._rank = coalesce(later._replaced, fact._until)
+        on {{ hudi_equal('ended', 'later', key, 'is not distinct from') }} and ended._rank = coalesce(later._replaced, fact._until)
     where not fact._is_gone
 {%- endmacro %}

@@ -6,10 +6,10 @@
     {%- set key = [key] if key is string else key -%}
     {%- set added = ['unknown_columns'] + (['op', 'changed_at', 'position'] | select('in', key) | list) -%}
     {%- set columns = history_columns(changes, key, columns, added) -%}
-    {%- set of_key = 'over (partition by ' ~ history_key(key) ~ ' order by _rank)' -%}
+    {%- set of_key = 'over (partition by ' ~ hudi_quoted(key) ~ ' order by _rank)' -%}
     {%- set shown = columns + ['unknown_columns'] -%}
     select
-        {{ history_key(key) }},
+        {{ hudi_quoted(key) }},
         _op as op,
         _at as changed_at,
         _delivered as position,
@@ -21,7 +21,7 @@
         {%- endfor %}
     from (
         select
-            {{ history_key(key) }},
+            {{ hudi_quoted(key) }},
             _op,
             _at,
             _delivered,

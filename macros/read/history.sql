@@ -5,10 +5,10 @@
 {% macro history(changes, key, columns=none, except_columns=[]) -%}
     {%- set key = [key] if key is string else key -%}
     {%- set columns = history_columns(changes, key, columns) -%}
-    {%- set of_key = 'over (partition by ' ~ history_key(key) ~ ' order by _rank)' -%}
-    {%- set of_version = 'over (partition by ' ~ history_key(key) ~ ', _version order by _rank)' -%}
+    {%- set of_key = 'over (partition by ' ~ hudi_quoted(key) ~ ' order by _rank)' -%}
+    {%- set of_version = 'over (partition by ' ~ hudi_quoted(key) ~ ', _version order by _rank)' -%}
     select
-        {{ history_key(key) }},
+        {{ hudi_quoted(key) }},
         {%- for column in columns %}
         {{ adapter.quote(column) }},
         {%- endfor %}
@@ -30,7 +30,7 @@
             select
                 *,
                 count(case when _is_new then 1 end) over (
-                    partition by {{ history_key(key) }} order by _rank
+                    partition by {{ hudi_quoted(key) }} order by _rank
                     rows between unbounded preceding and current row
                 ) as _version
             from (

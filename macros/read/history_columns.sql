@@ -20,15 +20,6 @@
     {%- do return(names | reject('in', key) | list) -%}
 {% endmacro %}
 
-{#- The key's columns as a list. -#}
-{% macro history_key(key) -%}
-    {%- set quoted = [] -%}
-    {%- for column in key -%}
-        {%- do quoted.append(adapter.quote(column)) -%}
-    {%- endfor -%}
-    {{ return(quoted | join(', ')) }}
-{%- endmacro %}
-
 {#- What makes another version where it is another: that the row is gone, or its values. -#}
 {% macro history_tracked(columns) -%}
     {%- set values = ['_is_gone'] -%}

@@ -4,7 +4,7 @@
     of each key that was there before. A value that an event does not hold is that of the key's last change before it.
 -#}
 {% macro history_values(changes, key, columns) -%}
-    {%- set key_list = history_key(key) -%}
+    {%- set key_list = hudi_quoted(key) -%}
     {%- set place -%}
         {{ _log_of('__position') }} as _log,
         coalesce(__op = 'r', false) as _is_read,

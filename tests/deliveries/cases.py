@@ -163,12 +163,6 @@ def parameters(cases: Sequence[Case], sample: int) -> list[Any]:
     ]
 
 
-def asked_of(request: pytest.FixtureRequest, cases: Sequence[Case]) -> list[Case]:
-    """The cases that a run of pytest has chosen."""
-    asked = {str(item.callspec.id) for item in request.session.items if hasattr(item, "callspec")}
-    return [case for case in cases if case.name in asked]
-
-
 def case_of(name: str, row: Row, seed: int) -> Case:
     """A row of the array as a case."""
     return Case(name, tuple(row.items()), seed)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from conftest import Played, Row, Scenario, pg, play, unwrapped
+from conftest import Played, Row, Scenario, asked, pg, play, unwrapped
 from pyspark.sql import SparkSession
 
 from ingest.schema.connectors import UNAVAILABLE_VALUE
@@ -313,8 +313,8 @@ def played(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Played]:
     """What came of the scenarios that are asked for."""
-    asked = {str(item.callspec.id) for item in request.session.items if hasattr(item, "callspec")}
-    return play(spark, tmp_path_factory.mktemp("scenes"), [scene for scene in scenes() if scene.name in asked])
+    names = asked(request)
+    return play(spark, tmp_path_factory.mktemp("scenes"), [scene for scene in scenes() if scene.name in names])
 
 
 @pytest.mark.parametrize(

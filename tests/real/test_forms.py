@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from conftest import asked
 from covering import Space, sample_rows, widest
-from deliveries.cases import DIMENSIONS, KNOWN, RULES, Case, asked_of, case_of, parameters
+from deliveries.cases import DIMENSIONS, KNOWN, RULES, Case, case_of, parameters
 from deliveries.forms import Record
 from deliveries.playing import Kafka, Stage, faults, stage
 from pyspark.sql import SparkSession
@@ -77,7 +78,7 @@ def found(
 ) -> Iterator[Any]:
     """What differs of each case that is asked for: they are landed side by side."""
     with stage(spark, tmp_path_factory.mktemp("forms")) as on:
-        yield _found(on, asked_of(request, CASES), Topics(broker))
+        yield _found(on, [case for case in CASES if case.name in asked(request)], Topics(broker))
 
 
 def _found(on: Stage, cases: Sequence[Case], kafka: Topics) -> dict[str, list[str]]:

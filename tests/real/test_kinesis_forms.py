@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from conftest import asked
 from covering import Rule, Space, covering_rows, widest
-from deliveries.cases import DIMENSIONS, RULES, Case, asked_of, case_of, parameters
+from deliveries.cases import DIMENSIONS, RULES, Case, case_of, parameters
 from deliveries.forms import Record
 from deliveries.playing import Kafka, Stage, faults, stage
 from kinesis_streams import DrivenStream, kinesis_served
@@ -107,7 +108,7 @@ def found(
 ) -> Iterator[Any]:
     """What differs of each case that is asked for: they are landed side by side."""
     with stage(spark, tmp_path_factory.mktemp("forms")) as on, kinesis_served() as connection:
-        yield _found(on, asked_of(request, CASES), Streams(connection))
+        yield _found(on, [case for case in CASES if case.name in asked(request)], Streams(connection))
 
 
 def _found(on: Stage, cases: Sequence[Case], streams: Streams) -> dict[str, list[str]]:

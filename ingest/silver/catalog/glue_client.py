@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from ingest.errors import SetupError, WriteError
+from ingest.config.extras import boto3_for_lake
+from ingest.errors import WriteError
 from ingest.silver.catalog.glue_forms import Input
 
 # Throttled and broken calls are tried again so often, with pauses that grow to 20 s (botocore's mode `standard`).
@@ -113,16 +114,8 @@ class GlueClient:
 @lru_cache(maxsize=4)
 def _client(region: str | None, endpoint: str | None) -> Any:
     """The client of a region and endpoint: made once, it keeps its connections."""
-    try:
-        import boto3  # noqa: PLC0415 - comes with an extra
-        from botocore.config import Config  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise SetupError(
-            f"{error.name} is not installed, and a lake on S3 is registered in Glue by it",
-            where="this environment",
-            action="pip install 'lakehouse-modeling[aws]'",
-        ) from error
-    settings = Config(
+    boto3, config = boto3_for_lake()
+    settings = config.Config(
         retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
         connect_timeout=5,
         read_timeout=60,
