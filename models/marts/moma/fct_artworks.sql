@@ -36,7 +36,7 @@ final as (
         -- numerics
         artworks.creation_year,
         artworks.creation_year - artists.birth_year as artist_age_at_creation,
-        year(artworks.acquired_on) as acquisition_year,
+        cast(year(artworks.acquired_on) as int) as acquisition_year,
         artworks.height_cm,
         artworks.width_cm,
 

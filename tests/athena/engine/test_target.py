@@ -29,6 +29,13 @@ TYPES = {
     "int": "integer", "string": "varchar", "timestamp": "timestamp(6)", "float": "real",
     "array<string>": "array(varchar)",
 }  # fmt: skip
+# What keeps a system from being the same on both targets.
+NOT_YET = {
+    "orders": "marts are the same; a unit test of broken JSON ends in an internal error of Trino",
+    "pagila": "an array of special features is shown otherwise: a null in it, or one of the blanks",
+    "moma": "a work without a classification has \\N in place of null: the partition's value as Trino reads it",
+    "customers": "Hudi refuses the second write of a table of version 6 with one key and several partition columns",
+}
 # What the projects' models and snapshots are in.
 SCHEMAS = ("staging", "intermediate", "reference", "snapshots", "sales", "marketing", "orders", "films", "collection",
            "customers")  # fmt: skip
@@ -47,7 +54,8 @@ def test_marts_are_the_same_on_both_targets(spark: SparkSession, athena: LocalAt
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["orders", "pagila", "moma", "customers"])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=why))
+                                  for name, why in NOT_YET.items()])  # fmt: skip
 def test_marts_of_other_systems_are_the_same_on_both_targets(
     spark: SparkSession, athena: LocalAthena, tmp_path: Path, name: str
 ) -> None:
@@ -118,7 +126,7 @@ def _text(value: object) -> str | None:
     if value is None:
         return None
     if isinstance(value, list):
-        return f"[{', '.join(map(str, value))}]"
+        return f"[{', '.join('null' if each is None else str(each) for each in value)}]"
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%S.%f")
     assert isinstance(value, str | bool | int | Decimal | date), f"{value!r}: how Athena writes it is not known here"
