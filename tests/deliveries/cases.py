@@ -44,6 +44,8 @@ CODES: Mapping[str, frozenset[str]] = {
 # Moves whose events lack values.
 _OF_POSTGRESQL = ("unavailable", "unavailable_moved", "moved_apart")
 _ENCODINGS = ("plain", "schema", "avro4", "avro8", "declared", "objects")
+# Partition columns.
+LAYOUTS: Mapping[str, Sequence[str]] = {"whole": (), "by_turn": ("turn",), "by_version_and_turn": ("version", "turn")}
 # Of the records of a DynamoDB table's stream: who delivers them.
 _STREAMS = ("dynamodb", "kinesis")
 _FORMS = [f"{shape}_{encoding}" for encoding in _ENCODINGS for shape in ("unwrapped", "envelope")]
@@ -70,8 +72,8 @@ DIMENSIONS: Mapping[str, Sequence[str]] = {
     "replay": ["no", "stays", "mended"],
     "table_type": ["mor", "cow"],
     "table_version": ["9", "8", "6"],
-    # Partitioned: each write moves its row to another partition.
-    "layout": ["whole", "partitioned"],
+    # Partitioned, by one column or two: each write moves its row to another partition.
+    "layout": list(LAYOUTS),
 }
 
 
@@ -130,7 +132,11 @@ class Case:
     @property
     def columns(self) -> Mapping[str, str]:
         """The columns besides the key, with their types: those that the case says something of, as each costs time."""
-        chosen = {"turn", *(THEMES[self["values"]] if self["values"] != "nulls" else ("note", "day", "ratio"))}
+        chosen = {
+            "turn",
+            *LAYOUTS[self["layout"]],
+            *(THEMES[self["values"]] if self["values"] != "nulls" else ("note", "day", "ratio")),
+        }
         chosen |= {"note"} if self["values"] == "usual" else set()
         chosen |= {"amount"} if self["decimals"] != "text" else set()
         chosen |= {"exact"} if self["decimals"] == "money" else set()
@@ -372,8 +378,9 @@ _KNOWN: Sequence[Row] = (
     {"bad": "not_utf8", "carrier": "lines", "delivery": "repeated", "partitions": "2"},
     {"form": "stream_dynamodb", "delivery": "late", "values": "numbers", "table_type": "cow", "bad": "no_position"},
     {"form": "stream_kinesis", "delivery": "repeated", "carrier": "parquet", "values": "texts", "bad": "cut"},
-    {"layout": "partitioned", "delivery": "late", "keys": "text", "table_type": "mor", "form": "envelope_schema"},
-    {"layout": "partitioned", "delivery": "batches", "trouble": "killed_before", "table_version": "6"},
+    {"layout": "by_turn", "delivery": "late", "keys": "text", "table_type": "mor", "form": "envelope_schema"},
+    {"layout": "by_turn", "delivery": "batches", "trouble": "killed_before", "table_version": "6"},
+    {"layout": "by_version_and_turn", "delivery": "batches", "keys": "int", "table_type": "mor", "table_version": "6"},
 )  # fmt: skip
 # Without what takes further runs, where it is not what they are about.
 KNOWN: Sequence[Row] = tuple({"trouble": "none", "replay": "no", **row} for row in _KNOWN)

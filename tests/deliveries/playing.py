@@ -22,7 +22,7 @@ from pyspark.sql import types as T
 from registry_server import Served, serve
 
 from deliveries import carriers
-from deliveries.cases import DIMENSIONS, SPACE, Case
+from deliveries.cases import DIMENSIONS, LAYOUTS, SPACE, Case
 from deliveries.forms import Book, Record, key_schema, record_of, unknown_id, value_schema
 from deliveries.history import File, delivered
 from deliveries.model import Expected, expected, expected_when_mended, mended
@@ -177,7 +177,7 @@ def _entry(project: DbtProject, play: _Played, *, is_mended: bool) -> dict[str, 
         "key": [] if case["keys"] == "none" else list(case.key_columns),
         "table_type": case["table_type"],
         "table_version": int(case["table_version"]),
-        "partition_by": ["turn"] if case["layout"] == "partitioned" else [],
+        "partition_by": list(LAYOUTS[case["layout"]]),
         "quarantine_limit": {"share": 1.0},
     }
     orders = {"order_column": "version", "order_ts": "__source_ts_ms"}

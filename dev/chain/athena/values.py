@@ -49,10 +49,15 @@ def _text(value: Any, of_type: str) -> str | None:
 def _text_of_many(value: Any, of_type: str) -> str:
     if of_type.startswith("array("):
         inner = bracketed(of_type[5:])[0]
-        return f"[{', '.join(_text(each, inner) or 'null' for each in value)}]"
+        return f"[{', '.join(_shown(each, inner) for each in value)}]"
     if of_type.startswith("map("):
         of_key, of_value = listed(bracketed(of_type[3:])[0])
-        return "{" + ", ".join(f"{_text(k, of_key)}={_text(v, of_value) or 'null'}" for k, v in value.items()) + "}"
+        return "{" + ", ".join(f"{_text(k, of_key)}={_shown(v, of_value)}" for k, v in value.items()) + "}"
     fields = [field_of(part, number) for number, part in enumerate(listed(bracketed(of_type[3:])[0]))]
     pairs = zip(fields, value, strict=True)
-    return "{" + ", ".join(f"{name}={_text(each, inner) or 'null'}" for (name, inner), each in pairs) + "}"
+    return "{" + ", ".join(f"{name}={_shown(each, inner)}" for (name, inner), each in pairs) + "}"
+
+
+def _shown(value: Any, of_type: str) -> str:
+    text = _text(value, of_type)
+    return "null" if text is None else text
