@@ -8,7 +8,9 @@
     where false
 {%- endmacro %}
 
+{#- A unit test gives a time as ISO 8601 has it, with a T, of which Athena would make a null. -#}
 {% macro athena__safe_cast(field, type) -%}
+    {%- set field = modules.re.sub("^'(\\d{4}-\\d{2}-\\d{2})T", "'\\1 ", field | string) if type.startswith('timestamp') else field -%}
     try_cast({{ field }} as {{ dml_data_type(type) }})
 {%- endmacro %}
 

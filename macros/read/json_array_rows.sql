@@ -63,6 +63,7 @@
     ) as _at, _element
 {%- endmacro %}
 
+{#- Only a text is cast: Trino cannot cast a null that it knows of when it plans, such as one of a unit test. -#}
 {% macro athena__json_array_rows(relation, text, fields, keep, outer) -%}
     select
         {%- for column in keep %}
@@ -74,7 +75,7 @@
         {%- endfor %}
     from {{ relation }}
     {{ 'left' if outer else 'cross' }} join unnest(
-        cast(json_parse({{ text }}) as array(map(varchar, json)))
+        case when {{ text }} is not null then cast(json_parse({{ text }}) as array(map(varchar, json))) end
     ) with ordinality as _elements (_element, _at){{ ' on true' if outer }}
 {%- endmacro %}
 
