@@ -29,8 +29,7 @@ TYPES = {
     "int": "integer", "string": "varchar", "timestamp": "timestamp(6)", "float": "real",
     "array<string>": "array(varchar)",
 }  # fmt: skip
-# Of Hudi's tables alone: the connector does not read back what its HivePartitionKey writes for a null. MoMA's nationality
-# and classification are such columns.
+# The connector does not read back what its HivePartitionKey writes for a null. MoMA has two such columns.
 _NULLS_OF_PARTITIONS = pytest.mark.xfail(strict=True, reason="Trino 476 reads the null of a Hudi partition as \\N")
 # What the projects' models and snapshots are in.
 SCHEMAS = ("staging", "intermediate", "reference", "snapshots", "sales", "marketing", "orders", "films", "collection",
