@@ -30,6 +30,11 @@ _SMALL_COMMITS = {
     "hoodie.metadata.enable": "false",
     "hoodie.embed.timeline.server": "false",
     "hoodie.write.markers.type": "DIRECT",
+    # No index here reads a bloom filter of keys, which takes 440 kB of each file, however few its rows are. A bulk
+    # insert writes one nevertheless: it is for one key then, and says of each other that it may be there.
+    "hoodie.parquet.bloom.filter.enabled": "false",
+    "hoodie.bloom.index.filter.type": "SIMPLE",
+    "hoodie.index.bloom.num_entries": "1",
 }
 # Readers of a cut travel back to it: its files must outlast the commits that may follow (ingest.landing.transactions).
 _KEEPS_CUTS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from ingest.silver.state import ARRIVALS_KEY, Counts
 from ingest.silver.table import SilverTable
 
 pytestmark = pytest.mark.spark
+_SMALL_FILE = 100_000  # bytes
 COLUMNS = {"id": "int", "region": "string", "name": "string"}
 FORMS: dict[str, dict[str, Any]] = {
     "mor": {"table_type": "mor", "buckets": 2},
@@ -106,6 +108,10 @@ def test_a_key_has_one_row(
     merged.hudi.compact()
     assert where(merged) == expected
     assert places.notes_of(merged) == [], "base files have all rows"
+    for name in FORMS:
+        files = Path(project.silver(spark, name).path.removeprefix("file:")).rglob("*.parquet")
+        large = [file for file in files if file.stat().st_size > _SMALL_FILE]
+        assert not large, f"{name}: a file of few rows has no bloom filter beside them"
 
 
 @pytest.mark.slow
