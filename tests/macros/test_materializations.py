@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import random
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import MakeProject, Row
 from lake import Server
-from modeling import BUCKETS, NUMBERS, MakeModels, hudi_models, numbers
+from modeling import BUCKETS, NUMBERS, MakeModels, Models, hudi_models, numbers
 from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
+_SIZE_OF_FILTER = 400_000  # bytes
 
 
 @pytest.fixture
@@ -179,6 +181,15 @@ def test_rows_move_between_partitions_in_one_commit(options: dict[str, str], mak
         assert models.rows("model") == [row.asDict() for row in expected.orderBy("id").collect()]
         assert len(models.commits("model")) == number + 1
     assert models.tables() == {"model"}
+    sizes = [file.stat().st_size for file in _folder_of(models).rglob("*.parquet")]
+    has_filters = options.get("hoodie.index.type") != "BUCKET"
+    assert has_filters == (max(sizes) > _SIZE_OF_FILTER), "a bucket index reads no bloom filter, and others may"
+
+
+def _folder_of(models: Models) -> Path:
+    """Where a model's table is."""
+    (row,) = models.spark.sql(f"describe extended {models.relation('model')}").where("col_name = 'Location'").collect()
+    return Path(str(row["data_type"]).removeprefix("file:"))
 
 
 @pytest.mark.parametrize(
