@@ -31,6 +31,9 @@
                 when {{ hudi_lacks(key) }} then {{ athena_raise("'" ~ model.unique_id ~ ": got a row with a null in unique_key (" ~ key | join(', ')
                     ~ "), expected one row for each key; nothing was written'", "'new'") }}
                 when _wanted_count > 1 then {{ athena_raise(_shared_key_text(key, '_wanted_count'), "'new'") }}
+                when _present_count > 1 then {{ athena_raise(_shared_key_text(
+                    key, '_present_count', 'its table has', 'one: the table was made with another unique_key, and --full-refresh makes it anew'
+                ), "'new'") }}
                 when _wanted_count = 0 then 'gone'
                 else 'new'
             end as _lake_change
@@ -57,7 +60,7 @@
             group by {{ hudi_quoted(key) }}
         )
         where {{ '_wanted_count > 0 and ' if part is not none and not _where_of_batch() }}(
-            _wanted_count <> 1 or _present_count = 0 or _wanted_row is distinct from _present_row
+            _wanted_count <> 1 or _present_count <> 1 or _wanted_row is distinct from _present_row
         )
     ) as changed
         on {{ hudi_equal('present', 'changed', key) }}

@@ -44,13 +44,13 @@
     element_at(array[{{ value }}], cast({{ text }} as integer))
 {%- endmacro %}
 
-{% macro _shared_key_text(key, count) -%}
+{% macro _shared_key_text(key, count, told='got', expected='one row for each key') -%}
     {%- set values = [] -%}
     {%- for column in key -%}
         {%- do values.append("'" ~ column ~ " = ' || coalesce(cast(" ~ adapter.quote(column) ~ " as varchar), 'null')") -%}
     {%- endfor -%}
-    '{{ model.unique_id }}: got ' || cast({{ count }} as varchar) || ' rows of the key ' || {{ values | join(" || ', ' || ") }}
-    || ', expected one row for each key; nothing was written'
+    '{{ model.unique_id }}: {{ told }} ' || cast({{ count }} as varchar) || ' rows of the key ' || {{ values | join(" || ', ' || ") }}
+    || ', expected {{ expected }}; nothing was written'
 {%- endmacro %}
 
 {#- The contract's columns are the select's, and what the configuration names is among them. -#}

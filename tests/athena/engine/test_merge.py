@@ -65,6 +65,24 @@ def test_a_key_has_one_row(models: AthenaModels, is_there: bool) -> None:
         assert models.rows("items") == [["1", "a"]]
 
 
+def test_another_key_of_which_the_table_has_several_rows_is_refused(models: AthenaModels) -> None:
+    """A merge by it would leave rows that no full refresh has; a key that each row has of its own is merged by."""
+    rows = "select * from (values (1, 'a'), (2, 'a'), (3, 'c')) as t (id, name)"
+    models.write("items", rows, unique_key="id")
+    models.run()
+    models.write("items", "select * from (values (1, 'a'), (3, 'c')) as t (id, name)", unique_key="name")
+    assert (
+        "model.tested.items: its table has 2 rows of the key name = a, expected one: the table was made with another "
+        "unique_key, and --full-refresh makes it anew; nothing was written" in models.refusal("items")
+    )
+    assert models.rows("items") == [["1", "a"], ["2", "a"], ["3", "c"]]
+    models.run("--full-refresh")
+    assert models.rows("items") == [["1", "a"], ["3", "c"]]
+    models.write("items", "select * from (values (1, 'a'), (3, 'd')) as t (id, name)", unique_key=["id", "name"])
+    models.run()
+    assert models.rows("items") == [["1", "a"], ["3", "d"]]
+
+
 def test_a_contract_is_kept(models: AthenaModels) -> None:
     """Its types, and the constraints that no engine of Athena's knows."""
     constraints = [{"type": "not_null"}, {"type": "check", "expression": "price > 0", "name": "price_is_positive"}]

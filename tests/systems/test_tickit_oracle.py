@@ -22,7 +22,7 @@ from examples import Form, Summary, Written, generate, system
 from ingest.config.tables import Table
 from ingest.decode import json_forms
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SCALE, SEED = 0.005, 42
 DECLARATION = REPOSITORY / "models" / "staging" / "tickit" / "_tickit__sources.yml"
@@ -124,8 +124,8 @@ class Ops:
     ("form", "first_type"),
     [
         ("avro", "mor"),
-        pytest.param("json", "cow", marks=pytest.mark.slow),
-        pytest.param("envelope", "mor", marks=pytest.mark.slow),
+        pytest.param("json", "cow", marks=pytest.mark.long),
+        pytest.param("envelope", "mor", marks=pytest.mark.long),
     ],
 )
 def test_snapshot_then_changes_give_the_source(
@@ -190,7 +190,6 @@ def assert_worked_example(spark: SparkSession, project: DbtProject) -> None:
     assert isinstance(sale["saletime"], datetime)
 
 
-@pytest.mark.slow
 def test_everything_in_one_go_gives_the_source(make_tickit: MakeTickit, spark: SparkSession) -> None:
     project = make_tickit("cow")
     generate("tickit", project.root, scale=SCALE, seed=SEED + 1, form="envelope", phase="all")
@@ -198,8 +197,8 @@ def test_everything_in_one_go_gives_the_source(make_tickit: MakeTickit, spark: S
     assert_equals_oracle(spark, project, project.root, "changes")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("form", "first_type"), [pytest.param("avro", "cow", marks=pytest.mark.long), ("json", "mor")])
+@pytest.mark.long
+@pytest.mark.parametrize(("form", "first_type"), [("avro", "cow"), ("json", "mor")])
 def test_the_order_of_delivery_does_not_matter(
     form: Form, first_type: str, make_tickit: MakeTickit, spark: SparkSession, tmp_path: Path
 ) -> None:
