@@ -90,4 +90,25 @@ MACROS = (
         "where rows_in_table > rows_in_select",
         (f"{HABITS}::test_a_model_can_be_proven",),
     ),
+    Mutation(
+        "a merge on Athena by another key leaves rows of the one before",
+        "macros/athena/athena_merge.sql",
+        "or _present_count <> 1 or",
+        "or _present_count = 0 or",
+        ("tests/athena/engine/test_merge.py::test_another_key_of_which_the_table_has_several_rows_is_refused",),
+    ),
+    Mutation(
+        "a unit test's time with a T is a null on Athena",
+        "macros/athena/types.sql",
+        "if type.startswith('timestamp') else field",
+        "if false else field",
+        ("tests/athena/engine/test_merge.py::test_a_unit_test_s_time_may_have_a_t",),
+    ),
+    Mutation(
+        "marts with a bucket index have bloom filters",
+        "macros/hudi/options_clause.sql",
+        "options.get('hoodie.index.type') == 'BUCKET'",
+        "options.get('hoodie.index.type') == 'NONE'",
+        ("tests/macros/test_materializations.py::test_rows_move_between_partitions_in_one_commit",),
+    ),
 )

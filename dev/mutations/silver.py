@@ -20,6 +20,13 @@ SILVER = (
         (f"{PLACES}::test_a_key_has_one_row",),
     ),
     Mutation(
+        "a bulk insert writes a bloom filter of 440 kB",
+        "ingest/silver/hudi.py",
+        '"hoodie.index.bloom.num_entries": "1",',
+        "",
+        (f"{PLACES}::test_a_key_has_one_row",),
+    ),
+    Mutation(
         "a row that moves stays where it was",
         "ingest/silver/places.py",
         'if found["leave"]:',

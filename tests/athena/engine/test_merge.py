@@ -83,6 +83,36 @@ def test_another_key_of_which_the_table_has_several_rows_is_refused(models: Athe
     assert models.rows("items") == [["1", "a"], ["3", "d"]]
 
 
+def test_a_unit_test_s_time_may_have_a_t(models: AthenaModels) -> None:
+    """As YAML's times have; and a text of JSON may be a null, which Trino knows of when it plans."""
+    models.write("given", "select 1 as id, localtimestamp as at, '[]' as items", materialized="view")
+    models.write(
+        "told",
+        """
+        with rows_of as (select * from {{ ref('given') }}),
+        told as (
+            {{ json_array_rows('rows_of', 'items', {'n': 'int'}, keep=['id', 'at'], outer=true) }}
+        )
+        select id, at is not null as has_time, n from told
+        """,
+        unique_key="id",
+    )
+    rows = [{"id": 1, "at": "2026-01-01T10:00:00", "items": '[{"n": 7}]'}, {"id": 2, "at": None, "items": None}]
+    expected = [{"id": 1, "has_time": True, "n": 7}, {"id": 2, "has_time": False, "n": None}]
+    models.declare(
+        unit_tests=[
+            {"name": "tells", "model": "told", "given": [{"input": "ref('given')", "rows": rows}],
+             "expect": {"rows": expected}},
+        ],
+    )  # fmt: skip
+    done = models.dbt("build")
+    assert {name: each.status for name, each in done.items()} == {
+        "given": "success",
+        "tells": "pass",
+        "told": "success",
+    }
+
+
 def test_a_contract_is_kept(models: AthenaModels) -> None:
     """Its types, and the constraints that no engine of Athena's knows."""
     constraints = [{"type": "not_null"}, {"type": "check", "expression": "price > 0", "name": "price_is_positive"}]
