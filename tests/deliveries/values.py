@@ -91,7 +91,7 @@ def kinds(decimals: str, *, in_milliseconds: bool) -> dict[str, Kind]:
     described = {
         "text": (STRING, STRING),
         "precise": (decimal_of(12, 2), decimal_of(38, 10)),
-        "scale_less": (decimal_of(10, 1), decimal_of(38, 10)),
+        "scale_less": (decimal_of(11, 1), decimal_of(38, 10)),
         "scale_more": (decimal_of(14, 4), decimal_of(38, 10)),
         "money": (decimal_of(64, 2), decimal_of(64, 10)),
     }
