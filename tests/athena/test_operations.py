@@ -14,12 +14,14 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from ingest.cli.app import app
+from ingest.operations import check
 from ingest.operations.erase import erase, parse_key
 from ingest.operations.plan import pending_plan
 from ingest.operations.position import set_position
 from ingest.operations.prepare import prepare
 from ingest.operations.purge import purge
 from ingest.operations.reconcile import reconcile
+from ingest.sources import reach
 
 pytestmark = [pytest.mark.athena, pytest.mark.spark]
 
@@ -114,6 +116,9 @@ def test_a_look_says_whether_bucket_and_glue_answer(
     spark: SparkSession, make_project: MakeProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`lake check` of a lake on S3, before and after its first landing, and where there is no such bucket."""
+    # What is answered, however long a busy machine takes to say it.
+    monkeypatch.setattr(check, "_WITHIN_S", 60.0)
+    monkeypatch.setattr(reach, "_ALL_S", 60.0)
     project = make_project({"tables": [table_of("note", NOTE, ["id"])]})
     project.deliver("shop.note", 0, [pg("c", 1, id=1, body="a")])
     words = ["check", "shop", "--project-dir", str(project.root)]
