@@ -23,6 +23,7 @@ from xml.sax.saxutils import quoteattr
 import pyspark
 
 from ingest.errors import LakeError, SetupError
+from ingest.spark import classes
 
 JAVA = 17
 SPARK = Path(pyspark.__file__).parent
@@ -136,7 +137,7 @@ def fetch(lock: Path, java: Path) -> list[Path]:
 
 
 def install() -> None:
-    """Chooses a Java, then puts each locked jar beside Spark's own.
+    """Chooses a Java, puts each locked jar beside Spark's own, and archives what Java loads of them.
 
     Raises
     ------
@@ -144,12 +145,13 @@ def install() -> None:
         A jar cannot be had, or is not the one that was locked.
     """
     java = choose_java()
-    _configure_spark(java)
     for jar in fetch(LOCK, java):
         place = SPARK / "jars" / jar.name
         if place.is_symlink() or place.exists():
             place.unlink()
         place.symlink_to(jar.resolve())
+    classes.archive(java)
+    _configure_spark(java)
 
 
 def choose_java() -> Path:
@@ -207,10 +209,9 @@ def java_version(home: Path) -> int | None:
 
 def _configure_spark(java: Path) -> None:
     """Writes Spark's own configuration files, which its launcher reads at every start in this environment."""
-    conf = SPARK / "conf"
-    conf.mkdir(exist_ok=True)
-    (conf / "spark-env.sh").write_text(f"export JAVA_HOME='{java}'\n", encoding="utf-8")
-    (conf / "log4j2.properties").write_text(_LOGGING, encoding="utf-8")
+    classes.CONF.mkdir(exist_ok=True)
+    classes.ENVIRONMENT.write_text(classes.environment(java), encoding="utf-8")
+    classes.LOGGING.write_text(_LOGGING, encoding="utf-8")
 
 
 def _is_whole(path: Path, artifact: Artifact) -> bool:

