@@ -14,7 +14,7 @@ help:  ## List the commands
 
 setup: $(VENV)/.ready  ## Install everything into .venv (every other command does this first)
 
-$(VENV)/.ready: requirements.lock pyproject.toml ingest/spark/jars.lock ingest/spark/jars.py packages.yml dev/setup.sh dev/dbt_packages.py
+$(VENV)/.ready: requirements.lock pyproject.toml ingest/spark/jars.lock ingest/spark/jars.py ingest/spark/classes.py packages.yml dev/setup.sh dev/dbt_packages.py
 	@bash dev/setup.sh "$(PYTHON)" "$(VENV)"
 	@touch $@
 
