@@ -199,7 +199,7 @@ def run(spark: SparkSession, where: Path, seed: int, *, cases: int, batches: int
 def test_silver_equals_the_source_after_any_history_and_delivery(
     seed: int, spark: SparkSession, tmp_path: Path
 ) -> None:
-    assert run(spark, tmp_path, seed, cases=25, batches=3)
+    assert run(spark, tmp_path, seed, cases=25, batches=2)
 
 
 def _change(
