@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -67,6 +68,21 @@ def quiet_size_estimator(spark: SparkSession) -> None:
         log.debug("Hudi's size estimator is not there", exc_info=error)
     finally:
         system.setOut(heard)
+
+
+def quiet_accumulators(spark: SparkSession) -> None:
+    """Lets the thread that waits for Java's accumulators take Java's end as the end, and not as an error.
+
+    Where Java ends first, as after a command that fails early, it printed a stack trace in the way of the message.
+    """
+    server: Any = spark.sparkContext._accumulatorServer
+    told = type(server).handle_error
+
+    def handle_error(request: Any, address: Any) -> None:
+        if not isinstance(sys.exception(), EOFError):
+            told(server, request, address)
+
+    server.handle_error = handle_error
 
 
 def start_java(settings: Mapping[str, str]) -> None:

@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 from ingest.config.project import Project
 from ingest.errors import DeclarationError, LakeError, SetupError
 from ingest.spark import s3
-from ingest.spark.jvm import know_classes, quiet_size_estimator, root_cause, start_java
+from ingest.spark.jvm import know_classes, quiet_accumulators, quiet_size_estimator, root_cause, start_java
 
 # Dates before 1582-10-15 and timestamps before 1900 are written and read as they are, in the proleptic Gregorian
 # calendar, which every other reader of Parquet and Avro takes. Spark 3.5 refuses them by default (EXCEPTION in its SQL
@@ -87,6 +87,7 @@ def open_session(project: Project, more_settings: Mapping[str, str] = MappingPro
         raise _session_error(error, project) from error
     know_classes(session)
     quiet_size_estimator(session)
+    quiet_accumulators(session)
     return session
 
 

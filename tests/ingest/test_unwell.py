@@ -339,3 +339,16 @@ def test_an_error_of_writing_says_what_is_to_be_mended(cause: str, told: str) ->
     error = write_error(RuntimeError(cause), where="`silver`.`note`")
     assert isinstance(error, WriteError)
     assert told in error.action
+
+
+def test_the_end_of_java_is_no_error_of_its_accumulators(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A command that fails early ends Java while PySpark's thread still waits for it: no stack trace of that."""
+    server: Any = spark.sparkContext._accumulatorServer
+    for error, is_told in ((EOFError(), False), (OSError("broken"), True)):
+        try:
+            raise error
+        except (EOFError, OSError):
+            server.handle_error(None, None)
+        assert ("Traceback" in capsys.readouterr().err) == is_told
