@@ -6,6 +6,7 @@ case that fails is made small and printed with its events.
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import time
@@ -39,6 +40,8 @@ def on(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 def require_nothing_lost(on: Stage, cases: Sequence[Case], *, shrinks: int = 1) -> None:
     """Plays the cases, some side by side; fails with all that differs, and the first failing cases made small."""
+    # Java keeps what Python has let go of until Python collects it: 261 tables of one process do not fit in its heap.
+    gc.collect()
     starts = range(0, len(cases), _WIDTH)
     found = {case: told for at in starts for case, told in _failing(on, cases[at : at + _WIDTH]).items()}
     if not found:
