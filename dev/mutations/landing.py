@@ -1,4 +1,4 @@
-"""What is broken of a batch and of the commands beside it: `ingest/landing`, `ingest/operations`."""
+"""What is broken of a batch, of the commands beside it and of the session: `ingest/landing`, `operations`, `spark`."""
 
 from __future__ import annotations
 
@@ -123,5 +123,19 @@ LANDING = (
         "    if found.removed:\n",
         "    if False:\n",
         (f"{LOST}::test_a_changed_key_brings_values_that_only_its_first_batch_had",),
+    ),
+    Mutation(
+        "an archive of classes that was cut off is given to Java",
+        "ingest/spark/classes.py",
+        "-eq {ARCHIVE.stat().st_size}",
+        "-ge 0",
+        ("tests/ingest/test_jars.py",),
+    ),
+    Mutation(
+        "the end of Java is told as an error of accumulators",
+        "ingest/spark/jvm.py",
+        "        if not isinstance(sys.exception(), EOFError):\n",
+        "        if True:\n",
+        ("tests/ingest/test_unwell.py::test_the_end_of_java_is_no_error_of_its_accumulators",),
     ),
 )
