@@ -56,6 +56,7 @@ def archive(java: Path) -> None:
         return
     print("archiving the classes of Spark and Hudi, so that commands start sooner", flush=True)
     ARCHIVE.unlink(missing_ok=True)
+    _archive_javas_own(java)
     with tempfile.TemporaryDirectory(prefix="classes-") as folder:
         made = Path(folder, "classes.jsa")
         given = {
@@ -75,6 +76,16 @@ def archive(java: Path) -> None:
             print(f"it could not be made, and commands start as without it: {told[-1]}", flush=True)
     if not fits(java):
         ARCHIVE.unlink(missing_ok=True)
+
+
+def _archive_javas_own(java: Path) -> None:
+    """Lets a Java archive its own classes, which Spark's come on top of: the Java of a Python package comes without.
+
+    Where it may not write, there is no archive of Spark's classes either, which that one says.
+    """
+    command = java / "bin" / "java"
+    if subprocess.run([command, "-Xshare:on", "-version"], capture_output=True, check=False, timeout=60).returncode:
+        subprocess.run([command, "-Xshare:dump"], capture_output=True, check=False, timeout=_TIMEOUT_S)
 
 
 def fits(java: Path) -> bool:

@@ -154,6 +154,8 @@ def test_the_cache_is_where_the_user_says(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_java_takes_its_classes_from_an_archive() -> None:
+    if not classes.ARCHIVE.is_file():
+        pytest.skip("this Java makes no archive of classes: `make setup` says why")
     assert classes.fits(jars.choose_java()), "run `python -m ingest.spark.jars`"
 
 
