@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -179,10 +180,13 @@ def specs(seed: int, cases: int) -> list[Spec]:
     return [replace(spec, values=columns()) for spec in made]
 
 
-def run(spark: SparkSession, where: Path, seed: int, *, cases: int, batches: int) -> int:
-    """Plays one seed; the number of cases. Fails with the smallest failing delivery found."""
+def run(spark: SparkSession, where: Path, seed: int, *, cases: int, batches: int, among: str = "") -> int:
+    """Plays one seed with the tables whose names a pattern finds; the number of cases.
+
+    Fails with the smallest failing delivery found.
+    """
     tables: dict[str, tuple[Spec, Sequence[File]]] = {}
-    for spec in specs(seed, cases):
+    for spec in (spec for spec in specs(seed, cases) if re.search(among, spec.name)):
         rng = random.Random(f"{spec.name} {seed}")  # noqa: S311
         tables[spec.name] = (spec, delivered(spec, history(spec, rng), rng, batches))
     results = faults(spark, where / "all", tables)
@@ -195,11 +199,13 @@ def run(spark: SparkSession, where: Path, seed: int, *, cases: int, batches: int
     return cases * len(tables)
 
 
-@pytest.mark.parametrize("seed", [1])
+@pytest.mark.parametrize(
+    "among", ["text|composite|mariadb", pytest.param("int|truncated|sqlserver", marks=pytest.mark.slow)]
+)
 def test_silver_equals_the_source_after_any_history_and_delivery(
-    seed: int, spark: SparkSession, tmp_path: Path
+    among: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    assert run(spark, tmp_path, seed, cases=25, batches=2)
+    assert run(spark, tmp_path, 1, cases=25, batches=2, among=among)
 
 
 def _change(

@@ -275,6 +275,7 @@ def test_columns_that_come_go_and_change_their_type(make_models: MakeModels) -> 
             assert models.rows(name) == (numbers(1) if isinstance(expected, str) else expected), name
 
 
+@pytest.mark.slow
 def test_a_column_that_is_gone_keeps_what_it_holds_in_rows_that_change(make_models: MakeModels) -> None:
     models = make_models(materialized="incremental", unique_key="id", on_schema_change="append_new_columns")
     for columns in ("1 as value, 1 as more", "2 as more"):

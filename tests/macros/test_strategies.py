@@ -31,7 +31,8 @@ def test_insert_overwrite_replaces_the_partitions_that_a_run_has(make_models: Ma
     assert [row["id"] for row in models.rows("model", "id")] == [4, 5]
 
 
-@pytest.mark.parametrize("materialized", [pytest.param("table", marks=pytest.mark.slow), "incremental"])
+@pytest.mark.slow
+@pytest.mark.parametrize("materialized", ["table", "incremental"])
 def test_a_model_may_read_a_table_as_it_was(materialized: str, make_models: MakeModels) -> None:
     models = make_models(unique_key="id")
     models.write("base", NUMBERS.format(1, 3), materialized="table")
