@@ -16,6 +16,9 @@ import tempfile
 from pathlib import Path
 
 import pyspark
+from pyspark.sql import SparkSession
+
+from ingest.spark.jvm import start_java
 
 SPARK = Path(pyspark.__file__).parent
 CONF = SPARK / "conf"
@@ -102,12 +105,10 @@ def fits(java: Path) -> bool:
 
 
 def load_classes() -> None:
-    """A small session, as a command's is: loads what most of them do. The lake is the working directory, and goes."""
-    from pyspark import SparkContext  # noqa: PLC0415 - the process that makes the archive starts no Spark
-    from pyspark.sql import SparkSession  # noqa: PLC0415
+    """A small session, as a command's is: loads what most of them do. The lake is the working directory, and goes.
 
-    from ingest.spark.jvm import end_java  # noqa: PLC0415
-
+    The archive is written as Java ends, for which this process waits at its own end (`start_java`).
+    """
     home = Path.cwd()
     settings = {
         "spark.master": "local[2]",
@@ -123,6 +124,7 @@ def load_classes() -> None:
         "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
         "spark.sql.shuffle.partitions": "2",
     }
+    start_java(settings)
     builder = SparkSession.builder.enableHiveSupport()
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -142,10 +144,10 @@ def load_classes() -> None:
         )
         session.sql(f"create or replace view read_{kind} as {read.format(kind)}")
         session.sql(f"select count(*), min(place) from read_{kind}").collect()
-    session.read.json(session.sql(rows.format(3)).toJSON()).collect()
+    session.sql(rows.format(3)).write.json(str(home / "json"))
+    session.read.json(str(home / "json")).collect()
     session.sql("show tables").collect()
     session.stop()
-    end_java(SparkContext._gateway)  # which writes the archive
 
 
 if __name__ == "__main__":

@@ -20,13 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-import pyspark
-
 from ingest.errors import LakeError, SetupError
 from ingest.spark import classes
 
 JAVA = 17
-SPARK = Path(pyspark.__file__).parent
 LOCK = Path(__file__).with_name("jars.lock")
 # Errors only, unless LAKE_SPARK_LOG says otherwise: a terminal belongs to the command that runs in it. The embedded
 # metastore logs as errors, with their stack, what its caller handles; where its database cannot be opened, forty times
@@ -146,7 +143,7 @@ def install() -> None:
     """
     java = choose_java()
     for jar in fetch(LOCK, java):
-        place = SPARK / "jars" / jar.name
+        place = classes.SPARK / "jars" / jar.name
         if place.is_symlink() or place.exists():
             place.unlink()
         place.symlink_to(jar.resolve())
@@ -249,7 +246,7 @@ def _resolve(artifacts: Sequence[Artifact], lock: Path, java: Path) -> None:
         settings = os.environ.get("LAKE_IVY_SETTINGS") or str(ivy / "settings.xml")
         pattern = "[organization]_[artifact]-[revision](-[classifier]).[ext]"
         done = subprocess.run(
-            [java / "bin" / "java", "-cp", SPARK / "jars" / "*", "org.apache.ivy.Main", "-settings", settings,
+            [java / "bin" / "java", "-cp", classes.SPARK / "jars" / "*", "org.apache.ivy.Main", "-settings", settings,
              "-cache", ivy / "cache", "-ivy", ivy / "ivy.xml", "-confs", "default",
              "-retrieve", ivy / "files" / pattern],
             capture_output=True, text=True, timeout=1800, check=False,

@@ -96,13 +96,13 @@ def test_the_lock_pins_hudi_and_avro_for_the_installed_spark() -> None:
     amazons = {f"aws-java-sdk-{name}" for name in ("core", "s3", "kms", "sts", "dynamodb")}
     s3 = {"hadoop-aws", "jmespath-java"} | amazons
     assert set(locked) == {"hudi-spark3.5-bundle_2.12", "kafka-clients", "commons-pool2"} | sparks | drivers | s3
-    (hadoop,) = (jars.SPARK / "jars").glob("hadoop-client-api-*.jar")
+    (hadoop,) = (classes.SPARK / "jars").glob("hadoop-client-api-*.jar")
     assert hadoop.stem.endswith(f"-{locked['hadoop-aws'].version}"), "s3a is of Spark's own Hadoop"
     assert len({locked[name].version for name in amazons | {"jmespath-java"}}) == 1
     assert {locked[name].version for name in sparks} == {pyspark.__version__}
     for jar in locked.values():
         assert re.fullmatch(r"[0-9a-f]{64}", jar.sha256)
-        assert (jars.SPARK / "jars" / jar.file_name).exists(), "run `make setup`"
+        assert (classes.SPARK / "jars" / jar.file_name).exists(), "run `make setup`"
 
 
 def test_lines_of_the_lock_may_carry_comments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

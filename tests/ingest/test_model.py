@@ -200,12 +200,12 @@ def run(spark: SparkSession, where: Path, seed: int, *, cases: int, batches: int
 
 
 @pytest.mark.parametrize(
-    "among", ["text|composite|mariadb", pytest.param("int|truncated|sqlserver", marks=pytest.mark.slow)]
+    ("among", "batches"), [("text|composite|mariadb", 2), pytest.param("", 3, marks=pytest.mark.slow)]
 )
 def test_silver_equals_the_source_after_any_history_and_delivery(
-    among: str, spark: SparkSession, tmp_path: Path
+    among: str, batches: int, spark: SparkSession, tmp_path: Path
 ) -> None:
-    assert run(spark, tmp_path, 1, cases=25, batches=2, among=among)
+    assert run(spark, tmp_path, 1, cases=25, batches=batches, among=among)
 
 
 def _change(
