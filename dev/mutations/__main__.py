@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from dev.mutations import MUTATIONS, Mutation
@@ -16,6 +18,7 @@ from dev.mutations.base import ORDER
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCUMENT = REPOSITORY / "docs" / "mutations.md"
+AT_A_TIME = 2  # as many as the processes of make test
 
 
 def _copy(to: Path) -> None:
@@ -56,21 +59,32 @@ def _first_failure(tree: Path, tests: tuple[str, ...]) -> str:
 
 
 def main(wanted: str = "") -> int:
-    """Runs the mutations whose name the pattern finds; the exit code."""
-    with tempfile.TemporaryDirectory() as folder:
-        _copy(Path(folder))
-        if failed := _first_failure(Path(folder), (ORDER,)):
-            raise SystemExit(f"{failed} fails where nothing is broken: what follows would say nothing")
+    """Runs the mutations whose name the pattern finds, two at a time; the exit code."""
+    asked = [mutation for mutation in MUTATIONS if re.search(wanted, mutation.name)]
     noticed = written()
-    for mutation in MUTATIONS:
-        if not re.search(wanted, mutation.name):
-            continue
-        started = time.monotonic()
-        with tempfile.TemporaryDirectory() as folder:
-            _copy(Path(folder))
-            noticed[mutation.name] = _noticed_by(mutation, Path(folder))
-        told = noticed[mutation.name] or "NOT NOTICED"
-        print(f"{mutation.name}: {told} ({time.monotonic() - started:.0f} s)", flush=True)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(AT_A_TIME) as pool:
+        whole = Path(folder, "whole")  # copied once: who goes on editing meanwhile changes no answer
+        _copy(whole)
+        if failed := _first_failure(whole, (ORDER,)):
+            raise SystemExit(f"{failed} fails where nothing is broken: what follows would say nothing")
+        for done, (mutation, test, seconds) in enumerate(pool.map(partial(_tried, whole), asked), start=1):
+            noticed[mutation.name] = test
+            print(f"{done} of {len(asked)}: {mutation.name}: {test or 'NOT NOTICED'} ({seconds:.0f} s)", flush=True)
+            _write(noticed)
+    return 0 if all(noticed[mutation.name] for mutation in asked) else 1
+
+
+def _tried(whole: Path, mutation: Mutation) -> tuple[Mutation, str, float]:
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder, "broken")
+        shutil.copytree(whole, tree, symlinks=True)
+        test = _noticed_by(mutation, tree)
+    return mutation, test, time.monotonic() - started
+
+
+def _write(noticed: dict[str, str]) -> None:
+    """The document: after each mutation, so that what ran stays written where the rest is not waited for."""
     rows = [(mutation, noticed[mutation.name]) for mutation in MUTATIONS if mutation.name in noticed]
     table = "\n".join(
         f"| {mutation.name} | `{mutation.file}` | {f'`{test}`' if test else '**none**'} |" for mutation, test in rows
@@ -81,7 +95,6 @@ def main(wanted: str = "") -> int:
         f"| what was broken | where | the first test that failed |\n| --- | --- | --- |\n{table}\n",
         encoding="utf-8",
     )
-    return 0 if all(test for mutation, test in rows if re.search(wanted, mutation.name)) else 1
 
 
 def written() -> dict[str, str]:
