@@ -1,9 +1,10 @@
-"""A lake for the length of a measurement."""
+"""A lake for the length of a measurement, and its clock."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,3 +22,10 @@ def lake_of_its_own() -> Iterator[Path]:
     with TemporaryDirectory(prefix="bench-", dir=named, ignore_cleanup_errors=True) as home:
         os.environ["LAKE_HOME"] = home
         yield Path(home)
+
+
+def timed(work: Callable[..., None], *arguments: object) -> float:
+    """The seconds that it takes."""
+    started = time.monotonic()
+    work(*arguments)
+    return time.monotonic() - started

@@ -9,15 +9,14 @@ run in one session, warmed up, with the same number of tables at a time; the bes
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from bench.lake import lake_of_its_own
+from bench.lake import lake_of_its_own, timed
 from examples import generate
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source
@@ -43,8 +42,8 @@ def main() -> None:
         tables = load_source(project, "tickit").tables
         limits, ours = [], []
         for number in range(options.rounds + 1):
-            limits.append(_timed(_plain_parquet, spark, tables, home / f"plain{number}"))
-            ours.append(_timed(_land, spark, tables, number))
+            limits.append(timed(_plain_parquet, spark, tables, home / f"plain{number}"))
+            ours.append(timed(_land, spark, tables, number))
             kind = "warm-up" if number == 0 else f"round {number}"
             print(f"{kind}: plain Parquet {limits[-1]:.1f} s, landed {ours[-1]:.1f} s", flush=True)
         limit, landed = min(limits[1:]), min(ours[1:])
@@ -71,12 +70,6 @@ def _plain_parquet(spark: SparkSession, tables: Sequence[Table], out: Path) -> N
 
     with ThreadPoolExecutor(WORKERS) as pool:
         list(pool.map(copy, tables))
-
-
-def _timed(work: Callable[..., None], *arguments: object) -> float:
-    started = time.monotonic()
-    work(*arguments)
-    return time.monotonic() - started
 
 
 if __name__ == "__main__":

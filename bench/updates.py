@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -24,7 +22,7 @@ from typing import Any, cast
 import fastavro
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.lake import lake_of_its_own
+from bench.lake import lake_of_its_own, timed
 from examples import generate
 from ingest.config.connections import FilesConnection
 from ingest.config.project import Project
@@ -63,10 +61,10 @@ def main() -> None:
             updated = replace(table, connection=connection)
             assert isinstance(table.connection, FilesConnection)
             events = _write_updates(Path(table.connection.path), Path(connection.path), table.options.topic, number)
-            limits.append(_timed(_appended, spark, updated, home / "plain"))
-            peers.append(_timed(peer.upsert, updated, "upsert"))
-            ours.append(_timed(landed, spark, updated, _none))
-            compactions.append(_timed(keep_up, SilverTable.of(spark, updated), False))
+            limits.append(timed(_appended, spark, updated, home / "plain"))
+            peers.append(timed(peer.upsert, updated, "upsert"))
+            ours.append(timed(landed, spark, updated, _none))
+            compactions.append(timed(keep_up, SilverTable.of(spark, updated), False))
             kind = "warm-up" if number == 1 else f"round {number - 1}"
             told = f"appended {limits[-1]:.1f} s, Hudi alone {peers[-1]:.1f} s, landed {ours[-1]:.1f} s"
             told += f", compacted {compactions[-1]:.1f} s"
@@ -165,12 +163,6 @@ class _Peer:
 
 def _ratio(seconds: list[float], limits: list[float]) -> float:
     return median(one / limit for one, limit in zip(seconds, limits, strict=True))
-
-
-def _timed(work: Callable[..., None], *arguments: object) -> float:
-    started = time.monotonic()
-    work(*arguments)
-    return time.monotonic() - started
 
 
 if __name__ == "__main__":

@@ -45,7 +45,6 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line("markers", "athena: a lake on a stand-in for S3 and Glue (make test-athena)")
     config.addinivalue_line("markers", "long: many random cases or crashes (make test-long)")
-    config.addinivalue_line("markers", "athena: a lake on a stand-in for S3 and Glue (make test-athena)")
 
 
 @pytest.fixture(scope="session")

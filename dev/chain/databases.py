@@ -196,18 +196,18 @@ _END = "-- end --"
 def apply_changes(
     databases: Databases,
     *,
-    count: int | None = None,
-    rate: float | None = None,
-    applied: Callable[[Transaction], None] = lambda _: None,
+    count: int | None,
+    rate: float | None,
+    applied: Callable[[Transaction], None],
 ) -> int:
     """Applies the next transactions of the history, where an earlier call has stopped; how many.
 
     Parameters
     ----------
     count:
-        How many at most; by default all that are left.
+        How many at most; of none all that are left.
     rate:
-        Transactions a second; by default as fast as the databases take them.
+        Transactions a second; of none as fast as the databases take them.
     applied:
         Called after each, when it is committed.
 

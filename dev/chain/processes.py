@@ -134,7 +134,6 @@ def wait_until(
     otherwise: str,
     *,
     server: Server,
-    within_s: float = READY_WITHIN_S,
     gone: Callable[[], str | None] = lambda: None,
 ) -> None:
     """Waits for a condition; `gone` says why there is no point in waiting on.
@@ -144,14 +143,14 @@ def wait_until(
     LakeError
         Not in time, or no point; with the last lines of the server's log.
     """
-    deadline = time.monotonic() + within_s
+    deadline = time.monotonic() + READY_WITHIN_S
     while not is_done():
         reason = gone()
         if reason or time.monotonic() > deadline:
             lines = server.log.read_text(encoding="utf-8", errors="replace").splitlines() if server.log.exists() else []
             told = "\n".join(f"    {line}" for line in lines[-_LAST_LINES:])
             raise LakeError(
-                f"{reason or f'{otherwise} after {within_s:.0f} s'}; its log ends with\n{told}",
+                f"{reason or f'{otherwise} after {READY_WITHIN_S} s'}; its log ends with\n{told}",
                 where=str(server.log),
                 action="mend what it says; `make logs` shows more, `make up` goes on",
             )

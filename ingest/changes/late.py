@@ -26,7 +26,7 @@ from ingest.schema.change import problem as problem_of
 from ingest.schema.connectors import commit_lsn
 
 
-def is_late(watermark: str, unplaced: str, table: Table) -> Expression:
+def is_late(watermark: str, unplaced: str) -> Expression:
     """Whether a change may be older than, or the same as, what was landed before it.
 
     An event that is delivered again has a new offset: it is known by its log position. Rows of one snapshot share

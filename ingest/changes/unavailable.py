@@ -151,19 +151,8 @@ def _newest_values(candidates: DataFrame, table: Table) -> DataFrame:
     carried = F.when(~is_delete(), F.from_json("__carried", "map<string,string>"))
     lacking = F.split(F.coalesce("_lake_unavailable", F.lit("")), UNAVAILABLE_SEPARATOR)
     fillable = [column.name for column in table.columns if column.name not in table.key]
-
-    def origin(name: str) -> Expression:
-        own = F.coalesce(carried[name], F.col("__position"))
-        moved = F.col("_lake_moved_at").isNotNull()
-        # "~" sorts behind every position: the change's own value goes before one that came with its key.
-        place = F.struct(
-            F.coalesce("_lake_moved_at", own).alias("place"), F.when(moved, own).otherwise("~").alias("within")
-        )
-        is_gone = ~moved & (own < F.coalesce("_lake_born", F.lit("")))
-        return F.when(~F.array_contains(lacking, name) & ~is_gone, place)
-
     born = F.max(F.when(F.col("_lake_moved_at").isNull() & (F.col("__op") == "c"), F.col("__position")))
-    origins = {f"_lake_at_{name}": origin(name) for name in fillable}
+    origins = {f"_lake_at_{name}": _origin(name, carried, lacking) for name in fillable}
     rest = [name for name in silver_columns(table) if name not in (key, *fillable, "__carried")]
     grouped = (
         candidates.withColumn("_lake_born", born.over(Window.partitionBy(f"`{key}`")))
@@ -202,6 +191,18 @@ def _newest_values(candidates: DataFrame, table: Table) -> DataFrame:
         F.col("_lake_last._lake_is_held").alias("_lake_is_held"),
         (~F.col("_lake_last.__carried").eqNullSafe(now_carried)).alias("_lake_changed"),
     )
+
+
+def _origin(name: str, carried: Expression, lacking: Expression) -> Expression:
+    """Where a candidate's value of a column is from: `place`, and of equal ones `within`; null where it brings none."""
+    own = F.coalesce(carried[name], F.col("__position"))
+    moved = F.col("_lake_moved_at").isNotNull()
+    # "~" sorts behind every position: the change's own value goes before one that came with its key.
+    place = F.struct(
+        F.coalesce("_lake_moved_at", own).alias("place"), F.when(moved, own).otherwise("~").alias("within")
+    )
+    is_gone = ~moved & (own < F.coalesce("_lake_born", F.lit("")))
+    return F.when(~F.array_contains(lacking, name) & ~is_gone, place)
 
 
 def with_removed_values(batch: DataFrame, changes: DataFrame, table: Table, *, number: int) -> DataFrame:

@@ -55,9 +55,7 @@ def told_plainly(debug: bool = False) -> Iterator[None]:
         raise typer.Exit(1) from error
 
 
-def show_rows(
-    rows: Sequence[dict[str, Any]], names: Sequence[str], as_json: bool, nothing: str = "nothing is quarantined"
-) -> None:
+def show_rows(rows: Sequence[dict[str, Any]], names: Sequence[str], as_json: bool, *, nothing: str) -> None:
     """Rows as a grid with these columns, or as JSON; `nothing` is the text where there is no row."""
     if as_json:
         print(json.dumps(list(rows), default=str, indent=2))

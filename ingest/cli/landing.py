@@ -137,7 +137,7 @@ def prepare(
         project, chosen = chosen_tables(project_dir, profiles_dir, target, source, tables)
         spark = open_session(project)
         rows = [{"table": table.name, "made": prepare_table(spark, table)} for table in chosen]
-    show_rows(rows, ("table", "made"), as_json)
+    show_rows(rows, ("table", "made"), as_json, nothing="no table is declared")
 
 
 @contextmanager

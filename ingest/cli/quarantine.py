@@ -26,6 +26,8 @@ from ingest.operations.replay import replay
 from ingest.silver.state import Counts
 from ingest.spark.session import open_session
 
+_NOTHING = "nothing is quarantined"
+
 quarantine_app = typer.Typer(help="Events that could not be applied.", no_args_is_help=True)
 
 
@@ -43,7 +45,7 @@ def quarantine_ls(
         project = Project.load(project_dir, profiles_dir, target)
         declared = load_source(project, source)
         rows = quarantined_by_reason(open_session(project), declared)
-    show_rows(rows, LISTED, as_json)
+    show_rows(rows, LISTED, as_json, nothing=_NOTHING)
 
 
 @quarantine_app.command("show")
@@ -62,7 +64,7 @@ def quarantine_show(
         project = Project.load(project_dir, profiles_dir, target)
         declared = load_source(project, source)
         rows = quarantined(open_session(project), declared, tables=names_of(tables), limit=limit)
-    show_rows(rows, SHOWN, as_json)
+    show_rows(rows, SHOWN, as_json, nothing=_NOTHING)
 
 
 @quarantine_app.command("replay")
@@ -87,6 +89,7 @@ def quarantine_replay(
         [landed_json(landed) for landed in results if landed.counts.read],
         ("table", *Counts.__dataclass_fields__),
         as_json,
+        nothing=_NOTHING,
     )
     if any(landed.counts.quarantined for landed in results):
         raise typer.Exit(1)

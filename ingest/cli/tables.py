@@ -35,10 +35,8 @@ def table_show(
         return
     columns = layout.pop("columns")
     layout["bytes"] = decimal(layout["bytes"])
-    show_rows(
-        [{"of the table": key, "value": value} for key, value in layout.items()], ("of the table", "value"), False
-    )
-    show_rows([{"column": key, "type": value} for key, value in columns.items()], ("column", "type"), False)
+    _show([{"of the table": key, "value": value} for key, value in layout.items()], False, "")
+    _show([{"column": key, "type": value} for key, value in columns.items()], False, "no column is declared")
 
 
 @table_app.command("commits")

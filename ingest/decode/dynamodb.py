@@ -82,7 +82,7 @@ class StreamRecords:
     are_records: bool
 
 
-def stream_parts(records: StreamRecords, table: Table, *, thorough: bool = False) -> list[Part]:
+def stream_parts(records: StreamRecords, table: Table, *, thorough: bool) -> list[Part]:
     """All records as one part. A first look finds the attributes that they have, and of which types.
 
     Parameters

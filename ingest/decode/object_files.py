@@ -41,8 +41,8 @@ def read_files(
     table: Table,
     files: Sequence[EventFile],
     *,
-    thorough: bool = False,
-    by_examples: bool = False,
+    thorough: bool,
+    by_examples: bool,
 ) -> tuple[tuple[Part, ...], tuple[HeldBack, ...]]:
     """The events of some files of a table, not decoded yet, in parts of one schema each; and the files left out.
 

@@ -14,7 +14,7 @@ from ingest.sources.raw import Raw, RawFiles
 
 
 def raw_parts(
-    spark: SparkSession, table: Table, raw: Raw, *, thorough: bool = False, by_examples: bool = False
+    spark: SparkSession, table: Table, raw: Raw, *, thorough: bool, by_examples: bool
 ) -> tuple[tuple[Part, ...], tuple[HeldBack, ...]]:
     """The events of raw input, not decoded yet; and the files left out, of which a source of records has none.
 

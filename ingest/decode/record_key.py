@@ -119,9 +119,9 @@ class RecordKeys:
         return {name: Field(value(name), T.StringType(), self.meanings.get(name)) for name in table.key}
 
 
-def is_avro(column: str = "_lake_key") -> Expression:
-    """Whether bytes begin as Avro with the id of its schema does."""
-    return F.coalesce(F.hex(F.substring(column, 1, 1)) == "00", F.lit(False))
+def is_avro() -> Expression:
+    """Whether the bytes of a key begin as Avro with the id of its schema does."""
+    return F.coalesce(F.hex(F.substring("_lake_key", 1, 1)) == "00", F.lit(False))
 
 
 def schema_id_of(column: str, id_bytes: int) -> Expression:

@@ -11,7 +11,7 @@ from functools import reduce
 from json import dumps
 
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.avro.functions import from_avro
@@ -51,8 +51,8 @@ def record_parts(
     table: Table,
     registry: Registry | None,
     *,
-    thorough: bool = False,
-    by_examples: bool = False,
+    thorough: bool,
+    by_examples: bool,
     events: int = 0,
 ) -> list[Part]:
     """The parts of some records: one for each schema, one for JSON, one for what holds no change.
@@ -155,16 +155,7 @@ def _parts(
             expected=f"`registry` of the connection '{table.options.connection}'",
             action="declare it in connections.yml; nothing of this batch was landed",
         )
-    told = {schema_id: f"schema id {schema_id} is not in the registry" for schema_id in ids}
-    if registry is None:
-        told = dict.fromkeys(ids, "0x00 and the id of a schema, and the connection has no registry")
-    by_schema: dict[str, list[str]] = {}
-    for schema_id, written in (registry.schemas(ids) if registry else {}).items():
-        schema, problem = parsed(values.sparkSession, written)
-        told[schema_id] = f"schema id {schema_id} {problem}"
-        if schema:
-            del told[schema_id]
-            by_schema.setdefault(schema, []).append(schema_id)
+    by_schema, told = _schemas(values.sparkSession, registry, ids)
     parts = []
     for schema, its_ids in by_schema.items():
         own = values.where(kind.isin([_ID + schema_id for schema_id in its_ids]))
@@ -183,6 +174,23 @@ def _parts(
     if aside:
         parts.append(_part_aside(values.withColumn("_lake_kind", kind).where(F.col("_lake_kind").isin(aside)), told))
     return parts
+
+
+def _schemas(
+    spark: SparkSession, registry: Registry | None, ids: Sequence[str]
+) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """The ids of each schema that the registry has, and of every other id why its records cannot be read."""
+    if registry is None:
+        return {}, dict.fromkeys(ids, "0x00 and the id of a schema, and the connection has no registry")
+    told = {schema_id: f"schema id {schema_id} is not in the registry" for schema_id in ids}
+    by_schema: dict[str, list[str]] = {}
+    for schema_id, written in registry.schemas(ids).items():
+        schema, problem = parsed(spark, written)
+        told[schema_id] = f"schema id {schema_id} {problem}"
+        if schema:
+            del told[schema_id]
+            by_schema.setdefault(schema, []).append(schema_id)
+    return by_schema, told
 
 
 def _texts(values: DataFrame, keys: RecordKeys, events: int, *more: Expression) -> JsonSource:

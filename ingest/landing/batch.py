@@ -266,7 +266,7 @@ def _counted(batch: Batch) -> Batch:
     spark = batch.silver.spark
     told = Observation()
     always = Shared.of(spark).built(f"counts of {table.relation}", table, partial(_summary_columns, table))
-    late = F.count_if(_is_last() & is_late(before.watermark, before.unplaced, table)).alias("late")
+    late = F.count_if(_is_last() & is_late(before.watermark, before.unplaced)).alias("late")
     ordered = prepared(batch.changes, f"ranks of {table.relation}", table, partial(ranked, table=table))
     rows = ordered.observe(told, late, *always)
     last = batch.keep(rows.where("_lake_rank = 1").drop(*_RANKS), at_once=True)
@@ -329,7 +329,7 @@ def _late(batch: Batch) -> Batch:
     if not batch.found.late or batch.state is None:
         return batch
     table, before = batch.table, batch.before
-    is_one = is_late(before.watermark, before.unplaced, table)
+    is_one = is_late(before.watermark, before.unplaced)
     judged = batch.keep(
         judge_late(
             batch.rows.where(is_one),

@@ -17,7 +17,8 @@ from itertools import count, takewhile
 import pytest
 from covering import covering_rows, random_row, sample_rows, widest
 from deliveries.cases import KNOWN, SPACE, Case, case_of
-from deliveries.playing import Stage, faults, shown, smallest, stage
+from deliveries.playing import Stage, faults, stage
+from deliveries.shrinking import shown, smallest
 from pyspark.sql import SparkSession
 
 # All cases of a module are landed side by side, within its first test.

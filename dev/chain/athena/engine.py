@@ -37,8 +37,6 @@ class Rows:
     ----------
     columns:
         Name and Trino's type of each.
-    update_type:
-        What it did where it is no query, such as `INSERT`.
     update_count:
         How many rows it wrote.
     scanned_bytes:
@@ -47,7 +45,6 @@ class Rows:
 
     columns: list[tuple[str, str]] = field(default_factory=list)
     rows: list[list[Any]] = field(default_factory=list)
-    update_type: str | None = None
     update_count: int | None = None
     scanned_bytes: int = 0
 
@@ -98,8 +95,8 @@ class Engine:
                     if "nextUri" not in answer:
                         if "updateType" in answer:
                             columns, rows = [], []
-                        return Rows(columns, rows, answer.get("updateType"), answer.get("updateCount"),
-                                    int(answer["stats"].get("physicalInputBytes", 0)))  # fmt: skip
+                        scanned = int(answer["stats"].get("physicalInputBytes", 0))
+                        return Rows(columns, rows, answer.get("updateCount"), scanned)
                     if self.cancelled.is_set():
                         client.delete(answer["nextUri"])
                         raise EngineError("it was cancelled", name="USER_CANCELED", by_user=True)
