@@ -44,10 +44,11 @@ test-athena: setup  ## A lake on S3 and Glue, and dbt's target athena beside Spa
 	pytest -m "athena and not long" tests/athena --ignore tests/athena/engine
 	pytest -m "athena and not long" tests/athena/engine
 
-test-slow: setup  ## Histories, transactions, erasure; landing and dbt killed, full disks
-	pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not long"
+test-slow: setup  ## The whole covering array of forms; histories, transactions, erasure; landing and dbt killed, full disks
+	pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not long" --ignore tests/systems
 
-test-long: setup  ## Many random histories and crashes: an hour or more; prints cases an hour
+test-long: setup  ## Many random histories and crashes: two hours or more; prints cases an hour (real servers: as root)
+	@bash dev/servers.sh
 	pytest -n 2 -m "long and not athena"
 	pytest -m "long and athena" tests/athena/engine
 
@@ -55,7 +56,7 @@ mutations: setup  ## Break ingest in one place at a time, on a copy, and list th
 	python -m dev.mutations
 
 test-fast: setup  ## The tests that need no Spark
-	pytest -m "not spark"
+	pytest -m "not (spark or real or slow or long or athena)"
 
 lint: setup  ## ruff, the rooms of ingest, mypy, sqlfluff, dbt parse, the rules of dbt-project-evaluator, affected_by against the queries, what Athena refuses, cfn-lint
 	ruff check .

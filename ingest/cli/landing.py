@@ -38,7 +38,7 @@ from ingest.cli.options import (
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source
 from ingest.config.tables import Table
-from ingest.errors import LakeError, QuarantineError
+from ingest.errors import InputError, LakeError, QuarantineError
 from ingest.landing.continuous import Continuous, Progress
 from ingest.landing.run import STAGES, land
 from ingest.landing.table import Landed
@@ -66,6 +66,8 @@ def ingest(
 ) -> None:
     """Land what is new in a source, once or for as long as it runs. Exit code 0 only when every table is well."""
     with told_plainly(debug):
+        if metrics_port is not None and not continuous:
+            raise InputError("nothing would answer", where="--metrics-port", expected="--continuous beside it")
         project = Project.load(project_dir, profiles_dir, target)
         chosen = load_source(project, source).landed_together(names_of(tables))
         if continuous:
@@ -109,6 +111,9 @@ def serve(
 ) -> None:
     """Serve the lake to dbt (target thrift), beeline, PyHive and BI tools, until stopped: Spark's Thrift server."""
     with told_plainly(debug):
+        for option in ["--metrics-port"] * (metrics_port is not None) + ["--json"] * as_json:
+            if not ingested:
+                raise InputError("nothing is landed", where=option, expected="--ingest SOURCE beside it")
         project = Project.load(project_dir, profiles_dir, target)
         tables = load_source(project, ingested).tables if ingested else ()
         require_free(port)

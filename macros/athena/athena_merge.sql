@@ -94,19 +94,7 @@
     {%- for column in wanted if column.name | lower not in present_names -%}
         {%- do added.append(column) -%}
     {%- endfor -%}
-    {%- set refused = [] -%}
-    {%- if added and on_schema_change == 'fail' -%}
-        {%- do refused.append('new columns ' ~ added | map(attribute='name') | join(', ')) -%}
-    {%- endif -%}
-    {%- if gone and on_schema_change in ['fail', 'ignore'] -%}
-        {%- do refused.append('no columns ' ~ gone | join(', ')) -%}
-    {%- endif -%}
-    {%- if refused -%}
-        {{ exceptions.raise_compiler_error(
-            model.unique_id ~ ": got " ~ refused | join(', ') ~ " from the model, expected the table's columns"
-            ~ " (on_schema_change = " ~ on_schema_change ~ "); run it once with --full-refresh"
-        ) }}
-    {%- endif -%}
+    {%- do refuse_other_columns(model.unique_id, on_schema_change, added | map(attribute='name') | list, gone) -%}
     {%- if added and on_schema_change in ['append_new_columns', 'sync_all_columns'] -%}
         {%- do alter_relation_add_columns(existing, athena_typed(added), 'iceberg') -%}
         {%- set present_names = present_names + added | map(attribute='name') | map('lower') | list -%}

@@ -210,6 +210,9 @@ def test_a_query_that_fails_is_told_in_one_line(query: str, told: str, project: 
         (["ingest", "shop", "--tables", "orders"], "one of: customer, order_line"),
         (["ingest", "shop", "--target", "prod"], "no target 'prod'"),
         (["ingest", "shop", "--profiles-dir", "nowhere"], "there is no profiles.yml"),
+        (["ingest", "shop", "--metrics-port", "0"], "expected: --continuous beside it"),
+        (["serve", "--metrics-port", "0"], "expected: --ingest SOURCE beside it"),
+        (["serve", "--json"], "--json: nothing is landed"),
     ],
 )
 def test_what_is_not_there_is_exit_code_1_with_what_is(arguments: list[str], told: str, project: DbtProject) -> None:

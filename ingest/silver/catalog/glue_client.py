@@ -28,8 +28,8 @@ _REFUSED = ("AccessDenied", "UnrecognizedClient", "InvalidSignature", "ExpiredTo
             "IncompleteSignature", "MissingAuthentication", "OptInRequired", "NotAuthorized", "GlueEncryption",
             "SignatureDoesNotMatch", "InvalidAccessKeyId")  # fmt: skip
 _RIGHTS = (
-    "the rights glue:GetDatabase, CreateDatabase, GetTables, CreateTable, UpdateTable, DeleteTable, "
-    "BatchDeleteTable, GetPartitions and BatchCreatePartition"
+    "the rights glue:GetDatabase, GetTables, CreateTable, UpdateTable, BatchDeleteTable, GetPartitions and "
+    "BatchCreatePartition, and CreateDatabase where the database is not there yet"
 )
 _HEALS = "what was read is landed; the next run registers it"
 
