@@ -50,7 +50,7 @@ CHANGES = (
     Mutation(
         "truncate floor ignored",
         "ingest/changes/late.py",
-        "F.when(precedes_truncate(truncated, table),",
+        "F.when(precedes_truncate(truncate, table),",
         "F.when(F.lit(False),",
         scene("a_truncate_empties_the_table_and_what_is_older_stays_gone"),
     ),
@@ -120,8 +120,8 @@ CHANGES = (
     Mutation(
         "a truncate makes one row of a table without a key",
         "ingest/changes/truncates.py",
-        '**({"__position": F.lit(truncated)} if table.key else {}),',
-        '"__position": F.lit(truncated),',
+        '**({"__position": F.lit(truncate.position)} if table.key else {}),',
+        '"__position": F.lit(truncate.position),',
         (f"{LOST}::test_a_truncate_empties_a_table_without_a_key",),
     ),
     Mutation(

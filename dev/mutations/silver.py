@@ -113,7 +113,7 @@ SILVER = (
     Mutation(
         "what waits in the quarantine is younger with each run",
         "ingest/silver/quarantine.py",
-        'F.coalesce(since, "quarantined_at")',
+        'F.coalesce("_lake_since", "quarantined_at")',
         'F.col("quarantined_at")',
         (f"{KEYS}::test_what_waits_in_the_quarantine_is_counted_once_though_a_run_is_killed",),
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -43,14 +45,37 @@ def is_late(watermark: str, unplaced: str) -> Expression:
     return late | (delivery_of(F.col("__position")) < unplaced) if unplaced else late
 
 
-def precedes_truncate(truncated: str, table: Table) -> Expression:
-    """Whether a change is older than the truncate at that position. Without a log position, the delivery says it."""
-    delivered = F.substring_index("__position", "/", -1) < truncated.partition("/")[2]
-    return F.when(is_unplaced(table), delivered).otherwise(F.col("__position") < truncated)
+class Truncate(NamedTuple):
+    """The source's last truncate: its `__position`, '' for none, and its `__source_ts_ms`."""
+
+    position: str = ""
+    source_ms: int | None = None
+
+
+def precedes_truncate(truncate: Truncate, table: Table) -> Expression:
+    """Whether a change is older than the truncate.
+
+    Of one without a log position its delivery says it, by the offset. Those of two partitions say nothing of each
+    other, and a truncate has no key, so that it comes in any partition: there the times in the source decide, and a
+    change without one stays.
+    """
+    at = truncate.position.partition("/")[2]
+    delivered = F.substring_index("__position", "/", -1)
+    is_beside = F.substring_index(delivered, "-", 1) == at.partition("-")[0]
+    is_earlier = F.coalesce(F.col("__source_ts_ms") < F.lit(truncate.source_ms).cast("bigint"), F.lit(False))
+    by_delivery = F.when(is_beside, delivered < at).otherwise(is_earlier)
+    return F.when(is_unplaced(table), by_delivery).otherwise(F.col("__position") < truncate.position)
 
 
 def judge_late(
-    late: DataFrame, silver: DataFrame, table: Table, *, number: int, truncated: str, purged: str, awaits_deletes: bool
+    late: DataFrame,
+    silver: DataFrame,
+    table: Table,
+    *,
+    number: int,
+    truncate: Truncate,
+    purged: str,
+    awaits_deletes: bool,
 ) -> DataFrame:
     """Late changes against what silver holds.
 
@@ -62,8 +87,8 @@ def judge_late(
         How many there are. Few are sent to every task; many, as of a table that is delivered once more, are shuffled.
     silver:
         The silver table, tombstones included.
-    truncated:
-        The position of the last truncate: what is older is gone.
+    truncate:
+        The last one: what is older is gone.
     purged:
         The greatest position of a tombstone that was removed for good: of a key that silver does not know, an event
         at or before it may be older than its delete, and nothing can say so any more.
@@ -81,7 +106,7 @@ def judge_late(
     joined = _with_held(late, silver, table, number=number).withColumn("_lake_unplaced", is_unplaced(table))
     joined = joined.withColumn("__position", F.coalesce(_raised(table), F.col("__position")))
     counts_again = _counts_again(table, awaits_deletes=awaits_deletes)
-    outcome = _outcome(table, counts_again, truncated=truncated, purged=purged)
+    outcome = _outcome(table, counts_again, truncate=truncate, purged=purged)
     problem = F.when(
         outcome == "quarantined",
         problem_of("purged", "older than deletes that were purged: it may have been deleted since"),
@@ -164,12 +189,12 @@ def _counts_again(table: Table, *, awaits_deletes: bool) -> Expression:
     return counts_again
 
 
-def _outcome(table: Table, counts_again: Expression, *, truncated: str, purged: str) -> Expression:
+def _outcome(table: Table, counts_again: Expression, *, truncate: Truncate, purged: str) -> Expression:
     """`_lake_outcome`, of changes with their raised positions."""
     position, log, held_log = F.col("__position"), log_of(), F.substring_index("_lake_held", "/", 1)
     unknowable = F.col("_lake_held").isNull() & (position <= purged) & ~F.col("_lake_unplaced")
     return (
-        F.when(precedes_truncate(truncated, table), "superseded")
+        F.when(precedes_truncate(truncate, table), "superseded")
         .when(unknowable, "quarantined")
         # The one that was delivered later counts, where one of them has no other place.
         .when((F.col("_lake_unplaced") | F.col("_lake_held_unplaced")) & ~_is_after(), "superseded")

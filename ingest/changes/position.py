@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ingest.config.tables import Table
+from ingest.schema.change import UNNAMED
 from ingest.schema.connectors import LONG_DIGITS, commit_lsn, connector_of, order_of, padded
 
 # Text before the log position: the epoch and a point.
@@ -126,6 +127,24 @@ def with_line(changes: DataFrame, origins: DataFrame) -> DataFrame:
         .withColumn("_lake_line", F.col("_lake_order") - F.col("_lake_first") + F.col("_lake_before"))
         .drop("_lake_task", "_lake_first", "_lake_before")
     )
+
+
+def with_place_in_file(changes: DataFrame, table: Table) -> DataFrame:
+    """The changes with their lines for `_lake_order`, however the files were read.
+
+    Files that no sink has named may have one time: copied ones, and those of one second of an object store. Their
+    lines are told apart by the hash of the path below the topic's folder.
+    """
+    lines = with_line(changes, changes)
+    path = F.substring_index("_lake_file", f"/{table.options.topic}/", -1)
+    is_unnamed = F.col("_lake_partition") == UNNAMED
+    within = F.shiftleft(F.xxhash64(path).bitwiseAND(0x7FFFFFFF), 32) + F.col("_lake_line")
+    return lines.withColumns(
+        {
+            "_lake_order": F.when(is_unnamed, within).otherwise(F.col("_lake_line")),
+            "_lake_partition": F.when(is_unnamed, 0).otherwise(F.col("_lake_partition")),
+        }
+    ).drop("_lake_line")
 
 
 def as_it_is(frame: DataFrame) -> DataFrame:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ingest.changes.late import precedes_truncate
+from ingest.changes.late import Truncate, precedes_truncate
 from ingest.config.tables import Table
 from ingest.schema.change import silver_columns
 
 
-def truncated_rows(silver: DataFrame, table: Table, truncated: str) -> DataFrame:
+def truncated_rows(silver: DataFrame, table: Table, truncate: Truncate) -> DataFrame:
     """Tombstones, in silver's columns, of the live rows that are older than a truncate."""
     empty = {
         f"{column.name}": F.lit(None).cast(column.data_type)
@@ -19,7 +19,7 @@ def truncated_rows(silver: DataFrame, table: Table, truncated: str) -> DataFrame
     }
     return (
         silver.where("__deleted = 'false'")
-        .where(precedes_truncate(truncated, table))
+        .where(precedes_truncate(truncate, table))
         .withColumns(
             {
                 **empty,
@@ -27,7 +27,7 @@ def truncated_rows(silver: DataFrame, table: Table, truncated: str) -> DataFrame
                 "__deleted": F.lit("true"),
                 "__carried": F.lit(None).cast("string"),
                 # Of a table without a key the position says which row it is.
-                **({"__position": F.lit(truncated)} if table.key else {}),
+                **({"__position": F.lit(truncate.position)} if table.key else {}),
             }
         )
         .select(*(f"`{name}`" for name in silver_columns(table)))

@@ -23,7 +23,7 @@ from ingest.cli.options import (
 )
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source
-from ingest.errors import InputError
+from ingest.errors import InputError, LakeError
 from ingest.operations.erase import erase, parse_key
 from ingest.operations.position import set_position
 from ingest.operations.purge import purge
@@ -52,8 +52,16 @@ def purge_tombstones(
         if not tables:
             chosen = tuple(table for table in chosen if table.options.deletes == "hard")
         spark = open_session(project)
-        rows = [{"table": table.name, "purged": purge(spark, table)} for table in chosen]
-    show_rows(rows, ("table", "purged"), as_json, nothing="no table declares deletes: hard")
+        rows, failed = [], False
+        for table in chosen:
+            try:
+                rows.append({"table": table.name, "purged": purge(spark, table)})
+            except LakeError as error:
+                failed = True
+                tell_error(error.message)
+    show_rows(rows, ("table", "purged"), as_json, nothing="nothing was purged")
+    if failed:
+        raise typer.Exit(1)
 
 
 def position_to(

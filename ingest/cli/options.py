@@ -10,7 +10,7 @@ import typer
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source
 from ingest.config.tables import Table
-from ingest.errors import DeclarationError
+from ingest.errors import DeclarationError, InputError
 
 SourceName = Annotated[str, typer.Argument(metavar="SOURCE", help="A dbt source with config.meta.ingest.")]
 TableName = Annotated[str, typer.Argument(metavar="SOURCE.TABLE", help="A table of a source, such as shop.orders.")]
@@ -64,5 +64,14 @@ def named_table(
 
 
 def names_of(text: str | None) -> list[str]:
-    """The names of a list that is separated by commas; none where the option is not given."""
-    return [name.strip() for name in (text or "").split(",") if name.strip()]
+    """The names of a list that is separated by commas; none where the option is not given.
+
+    Raises
+    ------
+    InputError
+        It is given, and has no name, as of a variable of the shell that is not set: it would mean all tables.
+    """
+    names = [name.strip() for name in (text or "").split(",") if name.strip()]
+    if text is not None and not names:
+        raise InputError("names no table", where="--tables", expected="one table at least, or no --tables: all of them")
+    return names

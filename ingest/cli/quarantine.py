@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ingest.cli.console import err, show_rows, told_plainly
+from ingest.cli.console import err, show_rows, tell_error, told_plainly
 from ingest.cli.landing import landed_json
 from ingest.cli.options import (
     AsJson,
@@ -21,6 +21,8 @@ from ingest.cli.options import (
 )
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source
+from ingest.errors import LakeError
+from ingest.landing.table import Landed
 from ingest.operations.quarantine import LISTED, SHOWN, quarantined, quarantined_by_reason
 from ingest.operations.replay import replay
 from ingest.silver.state import Counts
@@ -63,7 +65,9 @@ def quarantine_show(
     with told_plainly(debug):
         project = Project.load(project_dir, profiles_dir, target)
         declared = load_source(project, source)
-        rows = quarantined(open_session(project), declared, tables=names_of(tables), limit=limit)
+        names = names_of(tables)
+        declared.choose(names)
+        rows = quarantined(open_session(project), declared, tables=names, limit=limit)
     show_rows(rows, SHOWN, as_json, nothing=_NOTHING)
 
 
@@ -84,12 +88,16 @@ def quarantine_replay(
         results = []
         for table in chosen:
             err.print(f"{table.name}: replaying")
-            results.append(replay(spark, table))
+            try:
+                results.append(replay(spark, table))
+            except LakeError as error:
+                results.append(Landed(table, error=error))
+                tell_error(error.message)
     show_rows(
         [landed_json(landed) for landed in results if landed.counts.read],
         ("table", *Counts.__dataclass_fields__),
         as_json,
         nothing=_NOTHING,
     )
-    if any(landed.counts.quarantined for landed in results):
+    if any(landed.counts.quarantined or landed.error for landed in results):
         raise typer.Exit(1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark.sql import types as T
 
 from ingest.config.connections import EventConnection
@@ -12,19 +14,50 @@ from ingest.errors import DeclarationError
 
 # Columns that steps of ingest add to their rows begin so, beside those of the source.
 WORKING_PREFIX = "_lake_"
+# Tables that ingest keeps beside those of a source.
+OWN_TABLES = frozenset({"_quarantine", "_failures", "_erased", "_cuts", "_transactions", "_released"})
 
 
 def refuse_clashes(declared: tuple[Table, ...]) -> None:
     """Names that two tables would have, or a table and what another has beside itself."""
     for table in declared:
-        if [other.name for other in declared].count(table.name) > 1:
-            raise DeclarationError(f"table '{table.name}' is declared twice", where=table.where, expected="once")
+        if [other.name.lower() for other in declared].count(table.name.lower()) > 1:
+            raise DeclarationError(
+                f"table '{table.name}' is declared twice", where=table.where, expected="names that Spark can tell apart"
+            )
+        if table.name.lower() in OWN_TABLES:
+            raise DeclarationError(
+                f"table '{table.name}' has a name that ingest gives a table of its own",
+                where=table.where,
+                expected=f"another name than {', '.join(sorted(OWN_TABLES))}: `identifier` says it",
+            )
+        beside = {name.lower(): what for name, what in table.beside.items()}
         for other in declared:
-            if what := table.beside.get(other.name):
+            if other is not table and other.location == table.location:
+                raise DeclarationError(
+                    f"tables '{table.name}' and '{other.name}' have one location, {table.location}",
+                    where=table.where,
+                    expected="a location of its own for each",
+                )
+            if what := beside.get(other.name.lower()):
                 raise DeclarationError(
                     f"table '{other.name}' is declared, and it is the {what} of '{table.name}'",
                     where=table.where,
                     expected="another name, or `history: false`, or `table_type: cow`",
+                )
+
+
+def refuse_shared_relations(sources: Iterable[tuple[str, tuple[Table, ...]]]) -> None:
+    """Tables of two sources that would be one table: each would go on from the other's position."""
+    known: dict[tuple[str, str], str] = {}
+    for source, tables in sources:
+        for table in tables:
+            relation = (table.schema.lower(), table.name.lower())
+            if (other := known.setdefault(relation, source)) != source:
+                raise DeclarationError(
+                    f"table '{table.name}' of schema '{table.schema}' is declared by source '{other}' too",
+                    where=table.where,
+                    expected="another schema, or another `identifier`",
                 )
 
 

@@ -20,6 +20,7 @@ from ingest.config.checks import (
     refuse_clashes,
     refuse_idle_options,
     refuse_names,
+    refuse_shared_relations,
     require_chosen,
     require_derivable,
     require_hashable,
@@ -124,6 +125,7 @@ def load_sources(project: Project) -> dict[str, Source]:
                     expected=f"once; the first is in {sources[source.name].file}",
                 )
             sources[source.name] = source
+    refusals.of(refuse_shared_relations, [(source.name, source.tables) for source in sources.values()])
     refusals.tell()
     return sources
 

@@ -20,6 +20,7 @@ from ingest.decode.parquet_files import Footer, footer_of
 from ingest.decode.registry import Registry
 from ingest.decode.typed_events import typed_part
 from ingest.decode.wire_format import RECORD_COLUMNS, record_parts
+from ingest.schema.change import UNNAMED
 from ingest.sources.raw import EventFile
 from ingest.spark.jvm import first_line, java_class
 
@@ -74,15 +75,15 @@ def read_files(
     parts: list[Part] = []
     if text:
         lines = spark.read.text(_literal(text))
-        own = lines.select("value", *_origin())
+        own = lines.select("value", *_origin(table))
         events = sum(file.size for file in text) // _USUAL_TEXT
         parts += json_parts(JsonSource(own, events=events), table, thorough=thorough, by_examples=by_examples)
     for written, group in of_avro.items():
         schema = readable(written)
         rows = spark.read.format("avro").option("avroSchema", schema).load(_literal(group))
-        parts.append(_rows_part(rows, semantic_types(schema)))
+        parts.append(_rows_part(rows, semantic_types(schema), table))
     for footer, group in of_parquet.values():
-        parts.append(_rows_part(spark.read.schema(footer.schema).parquet(*_literal(group)), footer.meanings))
+        parts.append(_rows_part(spark.read.schema(footer.schema).parquet(*_literal(group)), footer.meanings, table))
     if of_records:
         records = spark.read.schema(RECORD_COLUMNS).parquet(*_literal(of_records))
         registry = Registry.of(spark, table)
@@ -91,10 +92,10 @@ def read_files(
     return tuple(parts), tuple(held_back)
 
 
-def _rows_part(rows: DataFrame, meanings: Mapping[str, str]) -> Part:
+def _rows_part(rows: DataFrame, meanings: Mapping[str, str], table: Table) -> Part:
     """Events that are rows of files, with the semantic types that their schema names."""
     event = F.struct(*(F.col(f"`{name}`") for name in rows.columns)).alias("event")
-    return typed_part(rows.select(event, *_origin()), meanings)
+    return typed_part(rows.select(event, *_origin(table)), meanings)
 
 
 def probe_avro(spark: SparkSession, file: EventFile) -> tuple[str, str]:
@@ -143,6 +144,8 @@ def unreadable_files(spark: SparkSession, table: Table, files: Sequence[EventFil
             rows = spark.read.format("avro").option("avroSchema", readable(schema)).load(_literal([file]))
         elif file.encoding == "parquet":
             rows = spark.read.schema(footer_of(spark, table, file).schema).parquet(*_literal([file]))
+        elif file.name.endswith(".gz"):
+            rows = spark.read.text(_literal([file]))
         else:
             continue
         try:
@@ -158,7 +161,7 @@ def _literal(files: Iterable[EventFile]) -> list[str]:
     return [re.sub(r"([\\\[\]{}*?])", r"\\\1", file.path) for file in files]
 
 
-def _origin() -> list[Expression]:
+def _origin(table: Table) -> list[Expression]:
     """The columns of `READ`, from the file a row was read from.
 
     `_lake_order` grows within a file: Spark numbers the rows of a scan by task, and gives a file's splits to tasks in
@@ -166,17 +169,17 @@ def _origin() -> list[Expression]:
     """
     name = F.col("_metadata.file_name")
     # <topic>+<partition>+<first offset>.<ending>, cut at its marks: a pattern costs as much as reading the line does.
-    # The ending is of one part, or of a codec and `.parquet`, as `EventFile.start_offset` has it.
+    # The ending is of one part, or of two that name a codec, as `EventFile.start_offset` has it.
     partition = F.substring_index(F.substring_index(name, "+", -2), "+", 1).cast("int")
     last = F.substring_index(name, "+", -1)
     has_ending = (F.substring_index(last, ".", 2) == last) | (
-        (F.substring_index(last, ".", 3) == last) & last.endswith(".parquet")
+        (F.substring_index(last, ".", 3) == last) & (last.endswith(".parquet") | last.endswith(".gz"))
     )
     offset = F.when(has_ending, F.substring_index(last, ".", 1).cast("bigint"))
     is_sinks = partition.isNotNull() & offset.isNotNull()
     modified = F.unix_millis(F.col("_metadata.file_modification_time"))
     return [
-        F.when(is_sinks, partition).otherwise(0).alias("_lake_partition"),
+        F.when(is_sinks, partition).otherwise(0 if table.key else UNNAMED).alias("_lake_partition"),
         F.when(is_sinks, offset).otherwise(modified).alias("_lake_start_offset"),
         F.monotonically_increasing_id().alias("_lake_order"),
         F.col("_metadata.file_path").alias("_lake_file"),

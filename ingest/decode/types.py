@@ -6,7 +6,7 @@ connector's usual setting. Values that have the wanted type already are passed o
 
 Sources, unless a rule names another: "Data type mappings" of Debezium's documentation of each connector
 (`decimal.handling.mode`, `time.precision.mode`, `binary.handling.mode`, `bigint.unsigned.handling.mode`,
-`interval.handling.mode`), and the captures in ../shared/data/debezium-captures.
+`interval.handling.mode`), and events that Debezium 3 captured from real databases.
 """
 
 from __future__ import annotations

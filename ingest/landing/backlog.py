@@ -5,6 +5,7 @@ A source lists and reads (`ingest.sources`), what is read is decoded (`ingest.de
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,10 +19,12 @@ from ingest.config.tables import Table
 from ingest.decode.decoded import Part
 from ingest.decode.object_files import HeldBack, unreadable_files
 from ingest.decode.raw_input import raw_parts
-from ingest.errors import InputError
+from ingest.errors import InputError, UnavailableError
 from ingest.sources.base import NOTHING_WITHHELD, Offsets, Source, Unread, Withheld
 from ingest.sources.kinds import position_kind, require_kind, source_of
 from ingest.sources.raw import EventFile, RawFiles
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -170,8 +173,14 @@ def pending_of(spark: SparkSession, table: Table, position: str | None) -> Pendi
     return everything.beyond(require_kind(table, position)) if position else everything
 
 
-def position_at(spark: SparkSession, table: Table, *, to_latest: bool) -> tuple[str, Pending]:
+def position_at(spark: SparkSession, table: Table, *, begin: str, to_latest: bool) -> tuple[str, Pending]:
     """The position before everything there is, or behind it; and what is pending then.
+
+    Parameters
+    ----------
+    begin:
+        A position that nothing before may be landed from, '' for none. It means nothing where the source does not go
+        on from it: what it has now is newer.
 
     Raises
     ------
@@ -179,6 +188,13 @@ def position_at(spark: SparkSession, table: Table, *, to_latest: bool) -> tuple[
         The input is not there.
     """
     everything = _everything(spark, table)
+    if begin and not to_latest:
+        try:
+            return begin, everything.beyond(require_kind(table, begin))
+        except UnavailableError:
+            raise
+        except InputError as error:
+            log.info("%s: everything there is counts: %s", table.relation, error.message)
     position = everything.at(to_latest=to_latest)
     return position, everything.beyond(position)
 

@@ -17,9 +17,9 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from ingest.changes.late import is_late, judge_late, precedes_truncate
+from ingest.changes.late import Truncate, is_late, judge_late, precedes_truncate
 from ingest.changes.latest import ranked
-from ingest.changes.position import placed_by_delivery, unplaced_offset, with_line, with_position
+from ingest.changes.position import placed_by_delivery, unplaced_offset, with_line, with_place_in_file, with_position
 from ingest.changes.truncates import truncated_rows
 from ingest.changes.unavailable import (
     may_be_moved,
@@ -69,6 +69,7 @@ class _Summary:
     removed: int = 0
     newest: str = ""
     truncated: str = ""
+    truncated_ms: int | None = None
     unplaced: str = ""
 
     @property
@@ -139,9 +140,12 @@ class Batch:
         return self.silver.table
 
     @property
-    def truncated(self) -> str:
-        """The position of the last truncate, of this batch or before it."""
-        return max(self.before.truncated, self.found.truncated)
+    def truncate(self) -> Truncate:
+        """The last one, of this batch or before it."""
+        before, found = self.before, self.found
+        if found.truncated > before.truncated:
+            return Truncate(found.truncated, found.truncated_ms)
+        return Truncate(before.truncated, before.truncated_ms)
 
 
 def apply(
@@ -184,7 +188,7 @@ def apply(
     """
     epoch = silver.table.options.epoch
     before = state or State.none(epoch)
-    if before.epoch != epoch:
+    if before.epoch < epoch:
         before = replace(before, unplaced="")
     with ExitStack() as stack:
 
@@ -205,7 +209,7 @@ def _place(batch: Batch) -> Batch:
     """
     table, changes = batch.table, batch.changes
     if not table.key and batch.replayed is None and delivers_files(table):
-        changes = with_line(changes, changes).drop("_lake_order").withColumnRenamed("_lake_line", "_lake_order")
+        changes = with_place_in_file(changes, table)
     placed = prepared(changes, f"positions of {table.relation}", table, partial(with_position, table=table))
     return replace(batch, changes=without_erased(placed, table, batch.before.erased))
 
@@ -300,6 +304,7 @@ def _summary_columns(table: Table) -> tuple[Expression, ...]:
         ),
         F.coalesce(F.max(F.when(good | is_truncate, F.col("__position"))), F.lit("")).alias("newest"),
         F.coalesce(F.max(F.when(is_truncate, F.col("__position"))), F.lit("")).alias("truncated"),
+        F.max_by("__source_ts_ms", F.when(is_truncate, F.col("__position"))).alias("truncated_ms"),
         F.coalesce(F.max(F.when(last, unplaced_offset(table))), F.lit("")).alias("unplaced"),
     )
 
@@ -316,7 +321,7 @@ def _truncate(batch: Batch) -> Batch:
         )
     if not truncates:
         return batch
-    gone = precedes_truncate(batch.truncated, table)
+    gone = precedes_truncate(batch.truncate, table)
     counts = batch.counts.moved(batch.rows.where(gone).count(), "applied", "superseded")
     return replace(batch, rows=batch.rows.where(~gone), counts=counts)
 
@@ -336,7 +341,7 @@ def _late(batch: Batch) -> Batch:
             batch.silver.read(),
             table,
             number=batch.found.late,
-            truncated=batch.truncated,
+            truncate=batch.truncate,
             purged=before.purged,
             awaits_deletes=before.awaits_deletes,
         )
@@ -387,7 +392,7 @@ def _empty(batch: Batch) -> Batch:
     is_new = _log_of(batch.found.truncated) > _log_of(before.truncated)
     if not batch.found.truncates or batch.state is None or not is_new:
         return batch
-    emptied = truncated_rows(batch.silver.read(), table, batch.truncated)
+    emptied = truncated_rows(batch.silver.read(), table, batch.truncate)
     key = table.record_key
     others = emptied.join(batch.rows.select(f"`{key}`"), key, "left_anti")
     return replace(batch, rows=batch.rows.unionByName(others))
@@ -413,11 +418,16 @@ def _commit(batch: Batch, position: str, share: float) -> Counts:
         buckets=before.buckets if state else silver.buckets_for(round(found.keys / share), batch.rows),
         counts=counts,
         totals=totals,
-        epoch=table.options.epoch,
-        truncated=batch.truncated,
-        unplaced=max(before.unplaced, found.unplaced),
+        epoch=max(before.epoch, table.options.epoch),
+        epoch_begin=before.position if before.epoch < table.options.epoch else before.epoch_begin,
+        truncated=batch.truncate.position,
+        truncated_ms=batch.truncate.source_ms,
+        # Offsets of an epoch that is over say nothing of this one.
+        unplaced=max(before.unplaced, found.unplaced if table.options.epoch >= before.epoch else ""),
         columns=silver.column_types,
         hashed=silver.hashed,
+        key=table.key,
+        partition_by=tuple(table.options.partition_by),
     )
     if table.options.history:
         change_log.put(

@@ -228,10 +228,11 @@ def _land_portion(begun: Begun, gate: Gate | None, share: float) -> Landed:
         planned.register()
         return Landed(table, counts, read.of.waiting, pending.unit, waiting=waiting.events, waits_for=waits_for)
 
-    # What waits for its transaction is marked before it is seen how it is written.
-    read = pending.read(known, by_examples=gate is None)
+    read = Read((), pending)
     try:
         try:
+            # What waits for its transaction is marked before it is seen how it is written.
+            read = pending.read(known, by_examples=gate is None)
             done = landed_of(read)
         except batch.MisreadError as error:
             log.debug("%s", error)

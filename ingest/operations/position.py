@@ -15,7 +15,8 @@ from ingest.silver.table import SilverTable
 def set_position(spark: SparkSession, table: Table, *, to_latest: bool) -> Pending:
     """Decides what counts as landed: all that the source has, or nothing of it; what waits afterwards.
 
-    Events that are landed again do no harm: silver knows them by their positions.
+    Events that are landed again do no harm: silver knows them by their positions. Those of an epoch that is over would
+    count as newer than what came since: where the source still has some, they stay landed.
 
     Raises
     ------
@@ -26,7 +27,7 @@ def set_position(spark: SparkSession, table: Table, *, to_latest: bool) -> Pendi
     """
     silver = SilverTable.of(spark, table)
     state = silver.required_state()
-    position, pending = position_at(spark, table, to_latest=to_latest)
+    position, pending = position_at(spark, table, begin=state.epoch_begin, to_latest=to_latest)
     nothing = silver.read().limit(0)
     silver.write(nothing.select(*silver.columns()), replace(state, counts=Counts(), position=position), first=False)
     silver.register()

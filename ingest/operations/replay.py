@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -14,7 +15,7 @@ from ingest.landing import batch
 from ingest.landing.schema_plan import schema_planned
 from ingest.landing.table import Landed, decoded
 from ingest.silver import quarantine
-from ingest.silver.state import State
+from ingest.silver.state import Counts, State
 from ingest.silver.table import SilverTable
 
 
@@ -36,10 +37,17 @@ def replay(spark: SparkSession, table: Table) -> Landed:
     kept = events.localCheckpoint() if events is not None else None
     if kept is None or kept.isEmpty():
         return Landed(table)
-    planned, changes = decoded_again(silver, state, kept)
-    counts = batch.apply(planned, state, changes, state.position if state else "", replayed=kept.count())
-    planned.register()
-    quarantine.settle(spark, table, kept)
+    counts = Counts()
+    # Each in the epoch it was delivered in: what came before a failover is older than all that came since.
+    for (epoch,) in kept.select("epoch").distinct().orderBy("epoch").collect():
+        own = kept.where(F.col("epoch").eqNullSafe(F.lit(epoch)))
+        planned, changes = decoded_again(silver, state, own)
+        options = table.options if epoch is None else table.options.model_copy(update={"epoch": epoch})
+        dated = replace(planned, table=replace(planned.table, options=options))
+        counts += batch.apply(dated, state, changes, state.position if state else "", replayed=own.count())
+        planned.register()
+        quarantine.settle(spark, table, own)
+        state = silver.state()
     return Landed(table, counts, seconds=time.monotonic() - started)
 
 

@@ -32,6 +32,8 @@ UNAVAILABLE_SEPARATOR = "\u001f"
 # Before a name in `_lake_unavailable`: the value is null where no earlier change brought one.
 OPTIONAL = "?"
 # `_lake_partition`, `_lake_start_offset`, `_lake_order` are the offset: partition, first one of the file, order in it.
+# The partition of a file that no sink has named is 0; for a table without a key UNNAMED, until its lines have places.
+UNNAMED = -1
 ORIGIN = ("_lake_partition", "_lake_start_offset", "_lake_order", "_lake_file")
 # What is known of an event beside its value, before it is decoded: `_lake_key` is the record's key as bytes, null in
 # files that hold values alone.

@@ -5,7 +5,7 @@ metadata columns its events have, where in the log a change stands, what is writ
 lacks, what a delete event holds, and what a number means where neither schema nor declaration says.
 
 Sources: Debezium's documentation of each connector ("Data change events", "Data type mappings", "Toasted values"), and
-the captures in ../shared/data/debezium-captures.
+events that Debezium 3 captured from real databases.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from ingest.config.sources_file import Source
 from ingest.config.tables import Table
 from ingest.schema.change import is_record, reason_of
 from ingest.silver.ledger import Ledger
+from ingest.sources.raw import SINK_ENDING
 
 # The columns of decoded changes that the quarantine keeps.
 TAKES = (
@@ -27,9 +28,9 @@ TAKES = (
     "_lake_record_key",
 )
 # Columns that the quarantine of an earlier version lacks until something is written to it.
-_LATER = {"reason_code": "string", "offset": "bigint", "record_key": "binary"}
+_LATER = {"reason_code": "string", "offset": "bigint", "record_key": "binary", "epoch": "int"}
 # How a sink names a file: it ends with the partition, and the offset of the first event.
-_SINKS_NAME = r"\+\d+\+\d+\.(\w+|\w+\.parquet)$"
+_SINKS_NAME = rf"\+\d+\+\d+{SINK_ENDING}$"
 # How the form of a typed row begins, which is its schema (`ingest.decode.typed_events`).
 _ROW_FORM = '{"type"'
 
@@ -54,7 +55,8 @@ def put(spark: SparkSession, table: Table, changes: DataFrame, last: str | None 
     Columns of the quarantine: `quarantine_id` (key), `source_table`, `topic`, `file`, `partition`, `start_offset` (of
     the file), `line` (0-based, of the event within the file), `offset` (of the record in its partition; null in a file
     that is not named by a sink), `reason_code` (`ingest.schema.change.ReasonCode`), `reason`, `raw` (bytes as read; a
-    typed event as JSON), `form` (a typed event's schema), `record_key` (bytes of the record's key), `quarantined_at`.
+    typed event as JSON), `form` (a typed event's schema), `record_key` (bytes of the record's key), `quarantined_at`,
+    `epoch` (that it was delivered in; null in rows of older versions).
 
     Raises
     ------
@@ -81,18 +83,25 @@ def put(spark: SparkSession, table: Table, changes: DataFrame, last: str | None 
         code.alias("reason_code"),
         offset.alias("offset"),
         F.col("_lake_record_key").alias("record_key"),
+        F.lit(table.options.epoch).alias("epoch"),
     )
     again = 0
     if last is not None and (known := waiting(spark, table)) is not None:
         counted = known.where(F.date_format("quarantined_at", "yyyyMMddHHmmssSSS") <= last).select(
-            "quarantine_id", F.col("raw").alias("_lake_raw"), F.col("quarantined_at").alias("_lake_since")
+            F.col("quarantine_id").alias("_lake_id"),
+            F.col("raw").alias("_lake_raw"),
+            F.col("quarantined_at").alias("_lake_since"),
+            F.col("epoch").alias("_lake_epoch"),
         )
-        again = rows.join(counted, "quarantine_id", "left_semi").count()
+        # An event that is another one by now, in the place of the first, is none of those.
+        is_same = (F.col("quarantine_id") == F.col("_lake_id")) & F.col("raw").eqNullSafe(F.col("_lake_raw"))
+        again = rows.join(counted, is_same, "left_semi").count()
         if again:
-            # An event that is another one by now, in the place of the first, was set aside now.
-            since = F.when(F.col("raw").eqNullSafe(F.col("_lake_raw")), F.col("_lake_since"))
-            merged = rows.join(counted, "quarantine_id", "left")
-            rows = merged.withColumn("quarantined_at", F.coalesce(since, "quarantined_at")).select(*rows.columns)
+            kept = {
+                "quarantined_at": F.coalesce("_lake_since", "quarantined_at"),
+                "epoch": F.when(F.col("_lake_id").isNull(), F.col("epoch")).otherwise(F.col("_lake_epoch")),
+            }
+            rows = rows.join(counted, is_same, "left").withColumns(kept).select(*rows.columns)
     of(table.schema).write(spark, rows, "upsert")
     return again
 

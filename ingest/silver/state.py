@@ -67,8 +67,12 @@ class State:
         Of the last run, and of all runs.
     epoch:
         The declared epoch of the last run.
+    epoch_begin:
+        The source's position when that epoch began; '' in the first one, and in commits of older versions.
     truncated:
         The `__position` of the source's last truncate: changes before it are gone.
+    truncated_ms:
+        Its `__source_ts_ms`; None where there was none, and in commits of older versions.
     purged:
         The greatest `__position` of a tombstone that was removed for good.
     unplaced:
@@ -85,6 +89,8 @@ class State:
     erased:
         The fingerprints of the salts that keys were erased with, '' for none; empty where no key ever was
         (`ingest.operations.erase`).
+    key, partition_by:
+        What the rows are known by, and where they lie, as declared; None in commits of older versions.
     instant:
         Hudi's instant of the commit (its completion time where the table's version records it).
     """
@@ -95,7 +101,9 @@ class State:
     counts: Counts
     totals: Counts
     epoch: int = 0
+    epoch_begin: str = ""
     truncated: str = ""
+    truncated_ms: int | None = None
     purged: str = ""
     unplaced: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -103,6 +111,8 @@ class State:
     erased: tuple[str, ...] = ()
     says_deletes: bool = False
     awaits_deletes: bool = False
+    key: tuple[str, ...] | None = None
+    partition_by: tuple[str, ...] | None = None
     instant: str = ""
 
     @classmethod
@@ -134,5 +144,8 @@ class State:
         erased = tuple(content.get("erased", ()))
         # Before tombstones could be deletes, they meant nothing.
         content.setdefault("says_deletes", True)
+        for name in ("key", "partition_by"):
+            if content.get(name) is not None:
+                content[name] = tuple(content[name])
         known |= {"says_deletes"}
         return cls(**{**{name: content[name] for name in known}, **counted, "erased": erased, "instant": instant})

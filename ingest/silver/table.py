@@ -138,6 +138,7 @@ class SilverTable:
                         action="declare it; nothing was landed",
                     )
                 self._require_salt(state)
+                self._require_layout(state)
                 return state
         if not committed:
             return None
@@ -180,6 +181,22 @@ class SilverTable:
                 expected=f"the salt with the fingerprint {', '.join(sorted(other))}",
                 action="set the variable as before; a new salt needs another location and epoch. Nothing was landed",
             )
+
+    def _require_layout(self, state: State) -> None:
+        """Rows of another key would stand beside those that are there, and deletes would not find them."""
+        options = self.table.options
+        for name, declared, landed in (
+            ("key", self.table.key, state.key),
+            ("partition_by", tuple(options.partition_by), state.partition_by),
+        ):
+            if landed is not None and landed != declared:
+                raise WriteError(
+                    f"the declaration says {name} {list(declared)}, the table was landed with {list(landed)}",
+                    where=self.table.where,
+                    expected=f"{name} {list(landed)}: its rows are found by it",
+                    action="declare it as before, or land the table anew, by another location and `identifier`; "
+                    "nothing was landed",
+                )
 
     @property
     def hashed(self) -> dict[str, str]:

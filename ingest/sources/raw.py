@@ -12,10 +12,24 @@ from typing import Literal
 from pyspark.sql import DataFrame
 
 Encoding = Literal["avro", "json", "parquet"]
-ENCODINGS: dict[str, Encoding] = {".avro": "avro", ".json": "json", ".jsonl": "json", ".parquet": "parquet"}
+ENCODINGS: dict[str, Encoding] = {
+    ".avro": "avro",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".parquet": "parquet",
+}
 # <topic>+<partition>+<start offset>.<extension>, as Kafka Connect's object-store sinks name their files; before
-# `.parquet` they name the codec as well (`.gz.parquet`).
-_SINK_NAME = re.compile(r".*\+(?P<partition>\d+)\+(?P<offset>\d+)\.(\w+|\w+\.parquet)")
+# `.parquet`, and behind a text's ending, they name the codec as well (`.gz.parquet`, `.json.gz`).
+SINK_ENDING = r"\.(\w+|\w+\.parquet|\w+\.gz)"
+_SINK_NAME = re.compile(r".*\+(?P<partition>\d+)\+(?P<offset>\d+)" + SINK_ENDING)
+
+
+def encoding_of(name: str) -> Encoding | None:
+    """How the events of a file are encoded, by its ending; None where that is of no events. Texts may be gzipped."""
+    text = name.removesuffix(".gz")
+    found = ENCODINGS.get("." + text.rpartition(".")[2].lower())
+    return found if text == name or found == "json" else None
 
 
 @dataclass(frozen=True, order=True)
@@ -41,8 +55,8 @@ class EventFile:
 
     @property
     def encoding(self) -> Encoding | None:
-        """How the events are encoded, by the file's extension; None for a file that holds no events."""
-        return ENCODINGS.get("." + self.name.rsplit(".", 1)[-1])
+        """How the events are encoded, by the file's ending; None for a file that holds no events."""
+        return encoding_of(self.name)
 
     @property
     def partition(self) -> int:

@@ -31,7 +31,7 @@ from ingest.config.tables import Table
 from ingest.errors import InputError, LakeError, UnavailableError
 from ingest.sources.files import no_such_folder
 from ingest.sources.kinesis_client import StreamClient, require_boto3
-from ingest.sources.raw import ENCODINGS
+from ingest.sources.raw import encoding_of
 
 # In seconds: for one server to answer, for all servers of a connection, and for everything.
 _ONE_S, _SERVERS_S, _ALL_S = 1.0, 1.2, 1.4
@@ -174,7 +174,7 @@ def _event_files(folder: Path) -> Iterator[str]:
 
     for _, folders, files in os.walk(folder, onerror=tell, followlinks=True):
         folders[:] = [name for name in folders if not _is_hidden(name)]
-        yield from (name for name in files if not _is_hidden(name) and Path(name).suffix in ENCODINGS)
+        yield from (name for name in files if not _is_hidden(name) and encoding_of(name))
 
 
 def _is_hidden(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 from collections.abc import Sequence
@@ -29,7 +30,10 @@ def put(case: Case, topic: str, folder: Path, records: Sequence[Record], again: 
     elif case["carrier"] == "lines":
         name = f"{topic}+{first.partition}+{first.offset:010d}.json"
         lines = [record.value if record.value is not None else b"null" for record in records]
-        _write(where / name, b"".join(line + b"\n" for line in lines), again)
+        content = b"".join(line + b"\n" for line in lines)
+        if case.seed % 2:
+            name, content = f"{name}.gz", gzip.compress(content)
+        _write(where / name, content, again)
     else:
         write, suffix = (avro_file, "avro") if case["carrier"] == "objects" else (parquet_file, "snappy.parquet")
         # A file has one schema.

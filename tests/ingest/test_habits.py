@@ -1,0 +1,256 @@
+"""What is done with a lake by those who know Kafka, Debezium and Hudi, and have not read how this one works."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import DbtProject, MakeProject, Row, pg, table_of
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from ingest.cli.app import app
+from ingest.config.project import Project
+from ingest.config.sources_file import load_sources
+from ingest.errors import DeclarationError, LakeError
+from ingest.operations.plan import pending_plan
+from ingest.operations.position import set_position
+from ingest.operations.replay import replay
+
+COLUMNS = {"id": "int", "value": "string"}
+SAME_TIME = 1_700_000_000
+
+
+def put(project: DbtProject, name: str, events: Sequence[Row], *, topic: str = "shop.order_line") -> Path:
+    """A file of a name that no sink gives, with the time that all of them have."""
+    path = project.bronze / topic / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = "".join(json.dumps(event) + "\n" for event in events).encode()
+    if name.endswith(".parquet"):
+        pq.write_table(pa.Table.from_pylist(list(events)), path)
+    else:
+        path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    os.utime(path, (SAME_TIME, SAME_TIME))
+    return path
+
+
+def lake(project: DbtProject, *arguments: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, [*arguments, "--project-dir", str(project.root)], env={"COLUMNS": "240"})
+    assert result.exit_code == code, f"{result.output}\n{result.exception!r}"
+    return result.output
+
+
+def lines(numbers: Sequence[int]) -> list[Row]:
+    """Rows of a snapshot, which share the place in the log."""
+    return [pg("r", 5, id=number, value="x") for number in numbers]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("suffix", ["json", "json.gz", "parquet"])
+def test_files_of_one_time_lose_no_row_of_a_table_without_a_key(
+    suffix: str, make_project: MakeProject, spark: SparkSession
+) -> None:
+    """Copies keep the time of their files, and an object store tells whole seconds."""
+    project = make_project({"tables": [table_of("order_line", COLUMNS, [])]})
+    put(project, f"part-0.{suffix}", lines(range(4)))
+    project.land_well(spark)
+    put(project, f"part-1.{suffix}", lines(range(10, 14)))
+    put(project, f"b/part-1.{suffix}", lines(range(20, 24)))
+    landed = project.land_well(spark)["order_line"]
+    assert (landed.counts.applied, landed.counts.duplicate) == (8, 0)
+    table = project.source().tables[0]
+    set_position(spark, table, to_latest=False)
+    assert project.land_well(spark)["order_line"].counts.duplicate == 12
+    rows = spark.table(table.relation).select("id").collect()
+    assert sorted(row["id"] for row in rows) == [*range(4), *range(10, 14), *range(20, 24)]
+
+
+@pytest.mark.spark
+def test_gzipped_lines_are_landed_and_one_that_breaks_off_waits(make_project: MakeProject, spark: SparkSession) -> None:
+    project = make_project({"tables": [table_of("order_line", COLUMNS, ["id"])]})
+    topic = "shop.order_line"
+    put(project, f"{topic}+0+0000000000.json.gz", [pg("c", 1, id=1, value="a"), pg("c", 2, id=2, value="b")])
+    broken = put(project, f"{topic}+0+0000000010.json.gz", [pg("u", 3, id=1, value=os.urandom(4000).hex())])
+    whole = broken.read_bytes()
+    broken.write_bytes(whole[:1500])
+    landed = project.land(spark)["order_line"]
+    assert landed.counts.applied == 2
+    assert landed.error is not None
+    assert "0000000010.json.gz" in landed.error.message
+    broken.write_bytes(whole)
+    assert project.land_well(spark)["order_line"].counts.applied == 1
+    assert [len(row["value"]) for row in project.rows(spark, "order_line")] == [8000, 1]
+
+
+@pytest.mark.spark
+def test_another_key_or_other_partitions_are_refused(make_project: MakeProject, spark: SparkSession) -> None:
+    """Rows of the other key would stand beside those that are there, and deletes would not find them."""
+    columns = {"a": "int", "b": "string", "c": "string"}
+
+    def declared(key: list[str], **options: Any) -> dict[str, Any]:
+        return {"tables": [table_of("order_line", columns, key, **options)]}
+
+    project = make_project(declared(["a", "b"], partition_by=["c"]))
+    project.deliver("shop.order_line", 0, [pg("c", 1, a=1, b="x", c="z"), pg("c", 2, a=2, b="x", c="z")])
+    project.land_well(spark)
+    project.deliver("shop.order_line", 10, [pg("u", 3, a=1, b="x", c="y"), pg("d", 4, a=2, b="x", c="z")])
+    for key, partition_by in ((["a", "b", "c"], ["c"]), (["b", "a"], ["c"]), (["a"], ["c"]), (["a", "b"], ["b"])):
+        project.declare(declared(key, partition_by=partition_by))
+        told = project.land(spark)["order_line"].error
+        assert told is not None
+        assert "the table was landed with ['a', 'b']" in told.message or "landed with ['c']" in told.message
+        assert pending_plan(spark, project.source().tables[0]).error is not None
+    project.declare(declared(["a", "b"], partition_by=["c"]))
+    project.land_well(spark)
+    assert project.rows(spark, "order_line") == [{"a": 1, "b": "x", "c": "y"}]
+
+
+def test_declarations_of_one_table_are_refused(make_project: MakeProject) -> None:
+    project = make_project({"tables": [table_of("orders", COLUMNS, ["id"])]})
+    entry = {**table_of("orders", COLUMNS, ["id"])}
+    (project.root / "models" / "_other.yml").write_text(
+        json.dumps({"version": 2, "sources": [{"name": "other", "schema": project.schema.upper(), "tables": [entry]}]})
+    )
+    with pytest.raises(DeclarationError, match="declared by source '(shop|other)' too"):
+        load_sources(Project.load(project.root))
+    (project.root / "models" / "_other.yml").unlink()
+    for tables, told in (
+        ([table_of("orders", COLUMNS, ["id"]), table_of("Orders", COLUMNS, ["id"])], "declared twice"),
+        ([table_of("_quarantine", COLUMNS, ["id"])], "a name that ingest gives a table of its own"),
+        (
+            [
+                {**table_of(name, COLUMNS, ["id"]), "external": {"location": "one/place"}}
+                for name in ("orders", "customers")
+            ],
+            "have one location",
+        ),
+    ):
+        project.declare({"tables": tables})
+        with pytest.raises(LakeError, match=told):
+            project.source()
+
+
+def failed_over(project: DbtProject, spark: SparkSession, value: str = "bigint") -> None:
+    """Three events before a failover, two of them bad, and two behind it, in a log that begins again."""
+
+    def declared(epoch: int, value: str) -> dict[str, Any]:
+        return {"tables": [table_of("order_line", {"id": "int", "value": value}, ["id"], epoch=epoch)]}
+
+    project.declare(declared(0, "int"))
+    old = [pg("c", 100, id=1, value=1), pg("u", 200, id=1, value=3 * 10**9), pg("c", 300, id=2, value=3 * 10**9)]
+    project.deliver("shop.order_line", 0, old)
+    project.land_well(spark)
+    project.declare(declared(1, "int"))
+    project.deliver("shop.order_line", 10, [pg("u", 50, id=1, value=7), pg("d", 60, id=2, value=None)])
+    project.land_well(spark)
+    project.declare(declared(1, value))
+
+
+@pytest.mark.spark
+def test_what_waited_from_before_a_failover_is_older_than_what_came_since(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    project = make_project()
+    failed_over(project, spark)
+    assert replay(spark, project.source().tables[0]).counts.superseded == 2
+    assert project.rows(spark, "order_line") == [{"id": 1, "value": 7}]
+    assert project.quarantined(spark) == []
+
+
+@pytest.mark.spark
+def test_the_earliest_position_is_that_of_the_epoch(make_project: MakeProject, spark: SparkSession) -> None:
+    """Events of before a failover that the source still has would count as newer than what came since."""
+    project = make_project()
+    failed_over(project, spark)
+    assert "goes on from earliest, 1 files" in lake(
+        project, "position", "shop", "--tables", "order_line", "--to", "earliest"
+    )
+    assert project.land_well(spark)["order_line"].counts.duplicate == 2
+    assert project.rows(spark, "order_line") == [{"id": 1, "value": 7}]
+
+
+@pytest.mark.spark
+def test_rows_of_a_snapshot_behind_a_truncate_are_there_whatever_their_partition(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """A truncate has no key, so that it comes in any partition, whose offsets say nothing of the others'."""
+    project = make_project({"tables": [table_of("order_line", COLUMNS, ["id"])]})
+    topic = project.bronze / "shop.order_line"
+    topic.mkdir()
+
+    def deliver(partition: int, offset: int, at_ms: int, *events: Row) -> None:
+        text = "".join(json.dumps({**event, "__source_ts_ms": at_ms}) + "\n" for event in events)
+        (topic / f"shop.order_line+{partition}+{offset:010d}.json").write_text(text)
+
+    deliver(0, 5, 1_000, pg("c", 100, id=1, value="a"), pg("r", None, id=4, value="read before"))
+    deliver(1, 900, 2_000, pg("t", 200, id=None, value=None))
+    project.land_well(spark)
+    assert project.rows(spark, "order_line") == []
+    deliver(0, 7, 3_000, pg("r", None, id=2, value="b"))
+    deliver(2, 1, 3_000, pg("r", None, id=3, value="c"))
+    deliver(2, 2, 1_500, pg("r", None, id=5, value="read before"))
+    landed = project.land_well(spark)["order_line"]
+    assert (landed.counts.applied, landed.counts.superseded) == (2, 1)
+    assert [row["id"] for row in project.rows(spark, "order_line")] == [2, 3]
+
+
+@pytest.mark.spark
+def test_one_table_that_cannot_keeps_no_other_from_a_purge_or_a_replay(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    hard: Any = {"deletes": "hard", "delete_retention_days": 0}
+    tables = [
+        table_of("never_landed", COLUMNS, ["id"], **hard),
+        table_of("order_line", COLUMNS, ["id"], **hard),
+        table_of("broken", {"id": "int", "value": "int"}, ["id"]),
+        table_of("mended", {"id": "int", "value": "int"}, ["id"]),
+    ]
+    project = make_project({"tables": tables})
+    (project.bronze / "shop.never_landed").mkdir()
+    project.deliver("shop.order_line", 0, [pg("c", 1, id=1, value="a"), pg("d", 2, id=1, value="a")])
+    for name in ("broken", "mended"):
+        project.deliver(f"shop.{name}", 0, [pg("c", 1, id=1, value=3 * 10**9)])
+    project.land(spark)
+    told = lake(project, "purge", "shop", code=1)
+    assert "there is no such table yet" in told
+    assert project.rows(spark, "order_line", "id", live=False) == []
+    tables[2:] = [
+        table_of("broken", COLUMNS, ["id"]),
+        table_of("mended", {"id": "int", "value": "bigint"}, ["id"]),
+    ]
+    project.declare({"tables": tables})
+    told = lake(project, "quarantine", "replay", "shop", "--tables", "broken,mended", code=1)
+    assert "shop.broken: column value: declared string, int in silver" in told
+    assert project.rows(spark, "mended", "id") == [{"id": 1}]
+
+
+@pytest.mark.parametrize("command", [("position", "shop", "--to", "latest"), ("ingest", "shop"), ("prepare", "shop")])
+def test_an_empty_list_of_tables_is_not_all_of_them(command: Sequence[str], make_project: MakeProject) -> None:
+    """As of a variable of the shell that is not set."""
+    project = make_project({"tables": [table_of("order_line", COLUMNS, ["id"])]})
+    assert "--tables: names no table" in lake(project, *command, "--tables", "", code=1)
+
+
+@pytest.mark.spark
+def test_the_quarantine_of_no_such_table_is_an_error(make_project: MakeProject) -> None:
+    project = make_project({"tables": [table_of("order_line", COLUMNS, ["id"])]})
+    assert "no table nosuch" in lake(project, "quarantine", "show", "shop", "--tables", "nosuch", code=1)
+
+
+@pytest.mark.spark
+def test_another_bad_event_at_the_place_of_one_that_waits_is_counted(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    project = make_project({"tables": [table_of("order_line", {"id": "int", "value": "int"}, ["id"])]})
+    for at, (text, quarantined) in enumerate((("one", 1), ("another", 1), ("another", 0))):
+        file = project.deliver("shop.order_line", 0, [pg("c", 1, id=1, value=text)])
+        os.utime(file, (SAME_TIME + at, SAME_TIME + at))
+        counts = project.land_well(spark)["order_line"].counts
+        assert (counts.quarantined, counts.duplicate) == (quarantined, 1 - quarantined)
