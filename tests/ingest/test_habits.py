@@ -118,7 +118,7 @@ def test_declarations_of_one_table_are_refused(make_project: MakeProject) -> Non
     (project.root / "models" / "_other.yml").write_text(
         json.dumps({"version": 2, "sources": [{"name": "other", "schema": project.schema.upper(), "tables": [entry]}]})
     )
-    with pytest.raises(DeclarationError, match="declared by source '(shop|other)' too"):
+    with pytest.raises(DeclarationError, match=r"declared by source '(shop|other)' too"):
         load_sources(Project.load(project.root))
     (project.root / "models" / "_other.yml").unlink()
     for tables, told in (
