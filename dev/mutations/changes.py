@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dev.mutations.base import KEYS, LOST, MENDED, ORDER, TORTURE, UPKEEP, VALUES, Mutation, scene
+from dev.mutations.base import KEYS, LANDED, LOST, MENDED, ORDER, TORTURE, UPKEEP, VALUES, Mutation, scene
 
 CHANGES = (
     Mutation(
@@ -130,5 +130,19 @@ CHANGES = (
         "        is_same &= F.lag(row).over(newest_first).eqNullSafe(row)\n",
         "        pass\n",
         (f"{VALUES}::test_debeziums_own_fields_order_changes_and_ties_are_counted",),
+    ),
+    Mutation(
+        "offsets of two partitions say which is older than a truncate",
+        "ingest/changes/late.py",
+        "F.when(is_beside, delivered < at).otherwise(is_earlier)",
+        "delivered < at",
+        (f"{LANDED}::test_rows_of_a_snapshot_behind_a_truncate_are_there_whatever_their_partition",),
+    ),
+    Mutation(
+        "files of one time are one",
+        "ingest/changes/position.py",
+        'F.when(is_unnamed, within).otherwise(F.col("_lake_line"))',
+        'F.col("_lake_line")',
+        (f"{LANDED}::test_files_of_one_time_lose_no_row_of_a_table_without_a_key",),
     ),
 )

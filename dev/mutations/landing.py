@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from dev.mutations.base import EXAMPLES, KEYS, LATER_BATCHES, LOST, MENDED, TRANSACTIONS, UPKEEP, Mutation, scene
+from dev.mutations.base import (
+    EXAMPLES,
+    KEYS,
+    LANDED,
+    LATER_BATCHES,
+    LOST,
+    MENDED,
+    TRANSACTIONS,
+    UPKEEP,
+    Mutation,
+    scene,
+)
 
 LANDING = (
     Mutation(
@@ -137,5 +148,26 @@ LANDING = (
         "        if not isinstance(sys.exception(), EOFError):\n",
         "        if True:\n",
         ("tests/ingest/test_unwell.py::test_the_end_of_java_is_no_error_of_its_accumulators",),
+    ),
+    Mutation(
+        "what waited is of the epoch that is declared now",
+        "ingest/operations/replay.py",
+        "table.options if epoch is None else",
+        "table.options if True else",
+        (f"{LANDED}::test_what_waited_from_before_a_failover_is_older_than_what_came_since",),
+    ),
+    Mutation(
+        "the earliest position is before the epoch",
+        "ingest/operations/position.py",
+        "begin=state.epoch_begin",
+        'begin=""',
+        (f"{LANDED}::test_the_earliest_position_is_that_of_the_epoch",),
+    ),
+    Mutation(
+        "another key is taken without a word",
+        "ingest/silver/table.py",
+        "landed is not None and landed != declared",
+        "False",
+        (f"{LANDED}::test_another_key_or_other_partitions_are_refused",),
     ),
 )

@@ -83,7 +83,8 @@ def put(spark: SparkSession, table: Table, changes: DataFrame, last: str | None 
         code.alias("reason_code"),
         offset.alias("offset"),
         F.col("_lake_record_key").alias("record_key"),
-        F.lit(table.options.epoch).alias("epoch"),
+        # By way of a text, as a literal is never null: rows of older versions have none, and Hudi would refuse it.
+        F.lit(str(table.options.epoch)).cast("int").alias("epoch"),
     )
     again = 0
     if last is not None and (known := waiting(spark, table)) is not None:
