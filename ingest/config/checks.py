@@ -1,4 +1,8 @@
-"""What a declaration cannot mean: each check names file, table and key, what was found and what is allowed."""
+"""What a declaration cannot mean.
+
+Each `refuse_...` and `require_...` raises DeclarationError, with the place (`where`: file, table and key), what was
+found and what is allowed.
+"""
 
 from __future__ import annotations
 
@@ -62,6 +66,7 @@ def refuse_shared_relations(sources: Iterable[tuple[str, tuple[Table, ...]]]) ->
 
 
 def require_topics(options: IngestOptions, connection: EventConnection, *, where: str) -> None:
+    """A pattern of topics needs a connection that has topics."""
     if not connection.has_topics:
         raise DeclarationError(
             f"topic_pattern is given, and the connection '{options.connection}' is of type {connection.type}",

@@ -234,6 +234,13 @@ _GROUP = "lake.sources"
 
 
 def read_connections(path: Path, renderer: Renderer) -> dict[str, Connection]:
+    """The connections of a `connections.yml`, by name, with their templates rendered.
+
+    Raises
+    ------
+    DeclarationError
+        One says what cannot be meant, or has a secret written into the file.
+    """
     connections: dict[str, Connection] = {}
     for name, raw in read_yaml(path).items():
         where = f"{path}: {name}"

@@ -102,14 +102,14 @@ class Project:
         return str(settings.get("spark.sql.warehouse.dir") or "")
 
     def connection(self, name: str, *, where: str) -> EventConnection:
-        """The connection for events of that name; `where` is the place that asks for it."""
+        """The connection for events of that name; DeclarationError at `where`, which asks for it, if there is none."""
         found = self.connections.get(name)
         if isinstance(found, EventConnection):
             return found
         raise self._no_connection(name, (EventConnection,), where)
 
     def database(self, name: str, *, where: str) -> JdbcConnection:
-        """The connection to a database of that name; `where` is the place that asks for it."""
+        """The connection to a database of that name; `where` as of `connection`."""
         found = self.connections.get(name)
         if isinstance(found, JdbcConnection):
             return found

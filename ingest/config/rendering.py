@@ -79,7 +79,7 @@ class Renderer:
 
 
 def read_yaml(path: Path) -> Yaml:
-    """A YAML file whose top level is a mapping."""
+    """A YAML file whose top level is a mapping; DeclarationError where it is none, or is not there."""
     if not path.is_file():
         raise DeclarationError(
             "there is no such file", where=str(path), action="check --project-dir and --profiles-dir"
