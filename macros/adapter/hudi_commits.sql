@@ -3,6 +3,22 @@
     {%- do return(run_query("call show_commits(table => '" ~ hudi_name(relation) ~ "', limit => 100)").rows) -%}
 {%- endmacro %}
 
+{#-
+    When one of them was completed. Of a table below version 8 that is the time of the commit's file, which S3 tells in whole seconds:
+    before the request of a commit that ends within its second. Time travel there goes by the request, and to such a time it lacks the commit.
+-#}
+{% macro hudi_completed(commit) -%}
+    {%- do return([commit['commit_time'], commit['state_transition_time']] | max) -%}
+{%- endmacro %}
+
+{% macro hudi_completions(commits) -%}
+    {%- set completed = [] -%}
+    {%- for commit in commits -%}
+        {%- do completed.append(hudi_completed(commit)) -%}
+    {%- endfor -%}
+    {%- do return(completed) -%}
+{%- endmacro %}
+
 {#- Of these, the ones that may have written rows: of a merge-on-read table, a `commit` is a compaction. -#}
 {% macro hudi_commits_of_rows(relation) -%}
     {%- set commits = hudi_commits(relation) -%}
@@ -26,7 +42,7 @@
             ~ "', metadata_key => '" ~ name ~ "')"
         ) -%}
         {%- for row in found if row['metadata_value'] -%}
-            {%- do return({'value': row['metadata_value'], 'completed': commit['state_transition_time']}) -%}
+            {%- do return({'value': row['metadata_value'], 'completed': hudi_completed(commit)}) -%}
         {%- endfor -%}
     {%- endfor -%}
     {%- do return(none) -%}

@@ -41,7 +41,7 @@
     {%- set landed = _landed(relation, commits) -%}
     {%- do return({
         'instant': last,
-        'completed': commits | map(attribute='state_transition_time') | max,
+        'completed': hudi_completions(commits) | max,
         'pending': pending,
         'made': described['Created Time'] ~ ' ' ~ landed.removed,
         'applied': landed.applied,
@@ -50,7 +50,7 @@
 
 {#- When a Hudi table's newest commits were completed. -#}
 {% macro completions(relation) -%}
-    {%- do return(hudi_commits(relation) | map(attribute='state_transition_time') | list) -%}
+    {%- do return(hudi_completions(hudi_commits(relation))) -%}
 {%- endmacro %}
 
 {% macro _timeline(name) -%}
