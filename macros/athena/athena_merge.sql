@@ -5,6 +5,7 @@
     {%- set key = key_columns(config.get('unique_key'), model.unique_id) -%}
     {%- set wanted = get_column_schema_from_query(sql) -%}
     {%- do athena_require_columns(wanted, key) -%}
+    {%- do athena_require_partitions(existing) -%}
     {%- set columns = athena_merge_columns(existing, wanted, on_schema_change) -%}
     {%- call statement('main') -%}
         {{ athena_merge_sql(existing, athena_rows(sql, wanted), key, columns, part) }}

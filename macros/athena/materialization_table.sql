@@ -1,6 +1,6 @@
 {#-
-    In place of dbt-athena's, which takes the old table away before the new one has its name. A table that is there, with a key and with
-    the select's columns, is brought to its select by one merge: whoever reads it sees it before, or after.
+    In place of dbt-athena's, which takes the old table away before the new one has its name. A table that is there, with a key, with
+    the select's columns and the model's partitions, is brought to its select by one merge: whoever reads it sees it before, or after.
 -#}
 {% materialization table, adapter='athena', supported_languages=['sql', 'python'] %}
     {%- set existing = load_relation(this) -%}
@@ -9,7 +9,8 @@
     {%- endif -%}
     {%- set is_merged = model['language'] == 'sql' and resolve_table_type() == 'iceberg' and config.get('unique_key')
         and existing is not none and athena_is_iceberg(existing) and not should_full_refresh() -%}
-    {%- if is_merged and athena_has_columns_of(existing, compiled_code) -%}
+    {%- if is_merged and athena_has_columns_of(existing, compiled_code)
+        and athena_partitions_of(existing) == hudi_partitions() | map('lower') | list -%}
         {%- do return(athena_merge(existing, compiled_code, 'fail', none)) -%}
     {%- endif -%}
     {%- do return(dbt.materialization_table_athena()) -%}

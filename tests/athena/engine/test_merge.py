@@ -83,6 +83,30 @@ def test_another_key_of_which_the_table_has_several_rows_is_refused(models: Athe
     assert models.rows("items") == [["1", "a"], ["3", "d"]]
 
 
+def test_another_partition_by_is_refused(models: AthenaModels) -> None:
+    """A merge would go on with the partitions of the table; of a `table` with a key nothing else was asked for."""
+    rows = "select id, kind, cast(date '2026-01-01' as date) as day from (values (1, 'a'){}) as t (id, kind)"
+    models.write("items", rows.format(""), unique_key="id", partition_by=["kind"])
+    models.write("plain", rows.format("") + " where id > 1", unique_key="id")
+    models.write("built", rows.format(""), unique_key="id", partition_by=["day", "kind"], materialized="table")
+    models.run()
+    models.run()
+    assert [models.snapshots(name) for name in ("items", "plain", "built")] == [1, 1, 1], "the same is no other"
+    models.write("items", rows.format(", (2, 'b')"), unique_key="id", partition_by=["Day", "kind"])
+    assert (
+        "model.tested.items: got partition_by = 'Day, kind', expected 'kind', with which its table was made; "
+        "dbt run --full-refresh makes it anew; nothing was written" in models.refusal("items")
+    )
+    models.write("plain", rows.format(""), unique_key="id", partition_by="kind")
+    assert "got partition_by = 'kind', expected '', with which its table was made" in models.refusal("plain")
+    assert (models.rows("items"), models.rows("plain")) == ([["1", "a", "2026-01-01"]], [])
+    models.run("--select", "items", "plain", "--full-refresh")
+    models.write("built", rows.format(", (2, 'b')"), unique_key="id", partition_by=["kind"], materialized="table")
+    models.run()
+    assert [models.snapshots(name) for name in ("items", "plain", "built")] == [1, 1, 1]
+    assert [len(models.rows(name)) for name in ("items", "plain", "built")] == [2, 1, 2]
+
+
 def test_a_unit_test_s_time_may_have_a_t(models: AthenaModels) -> None:
     """As YAML's times have; and a text of JSON may be a null, which Trino knows of when it plans."""
     models.write("given", "select 1 as id, localtimestamp as at, '[]' as items", materialized="view")
