@@ -11,7 +11,8 @@
         ('affected_by', affected_by() | map(attribute='by') | map('list') | sum(start=[])),
     ] -%}
     {%- for setting, wanted in named -%}
-        {%- for column in wanted if column | lower not in known -%}
+        {#- Hudi finds a column of a key or of a partition by its name as it is written -#}
+        {%- for column in wanted if column | lower not in known or (setting in ['unique_key', 'partition_by'] and column not in names) -%}
             {{ exceptions.raise_compiler_error(
                 model_name ~ ": got " ~ setting ~ " column '" ~ column ~ "', expected one of " ~ names | join(', ')
             ) }}

@@ -25,5 +25,14 @@
             ~ "dbt run --full-refresh makes it anew; nothing was written"
         ) }}
     {%- endfor -%}
+    {#- Tables of earlier versions of the project: a row that changes would be there twice -#}
+    {%- for column in described.columns if column.dtype == 'timestamp' and column.name | lower in hudi_record_key() | map('lower') -%}
+        {%- if properties.get(hudi_option_of_times()) != 'true' -%}
+            {{ exceptions.raise_compiler_error(
+                model.unique_id ~ ": got a table with the timestamp " ~ column.name ~ " in unique_key, expected one that was made with "
+                ~ hudi_option_of_times() ~ "; dbt run --full-refresh makes it anew; nothing was written"
+            ) }}
+        {%- endif -%}
+    {%- endfor -%}
     {%- do return(described) -%}
 {%- endmacro %}

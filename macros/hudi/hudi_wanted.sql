@@ -17,6 +17,7 @@
         {%- do hudi_require_contract(columns) -%}
     {%- endif -%}
     {%- do hudi_require_columns(columns, model.unique_id) -%}
+    {%- do hudi_require_types(columns, model.unique_id) -%}
     {%- set names, broken = columns | map(attribute='name') | list, hudi_broken_constraints() -%}
     {%- if broken or config.persist_column_docs() -%}
         {%- set comments = hudi_descriptions() if config.persist_column_docs() else {} -%}

@@ -17,7 +17,9 @@
         {%- if state is not none -%}
             {%- do hudi_set_state(state) -%}
         {%- endif -%}
-        {%- set columns = hudi_quoted(adapter.get_columns_in_relation(defer_relation) | map(attribute='name')) -%}
+        {%- set present_columns = adapter.get_columns_in_relation(defer_relation) -%}
+        {%- do hudi_require_types(present_columns, model.unique_id) -%}
+        {%- set columns = hudi_quoted(present_columns | map(attribute='name')) -%}
         {%- set built = hudi_beside(target_relation, 'built') -%}
         {%- call statement('main') -%}
             {{ hudi_create_sql(built, 'select ' ~ columns ~ ' from ' ~ defer_relation) }}

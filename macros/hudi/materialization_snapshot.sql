@@ -11,6 +11,11 @@
             {{ run_hooks(post_hooks) }}
             {{ return({'relations': [this.incorporate(type='table')]}) }}
         {%- endif -%}
+        {%- set columns = [] -%}
+        {%- for row in run_query('describe query ' ~ model['compiled_code']) -%}
+            {%- do columns.append({'name': row[0], 'dtype': row[1]}) -%}
+        {%- endfor -%}
+        {%- do hudi_require_types(columns, model.unique_id) -%}
         {%- do snapshot_require_keys(model['compiled_code']) -%}
         {%- if existing is not none and existing.is_hudi -%}
             {%- do snapshot_drop_staged_columns(existing) -%}

@@ -32,6 +32,10 @@
         {%- do options.setdefault('hoodie.bloom.index.filter.type', 'SIMPLE') -%}
         {%- do options.setdefault('hoodie.index.bloom.num_entries', '1') -%}
     {%- endif -%}
+    {#- Or a bulk insert would write a key of time as a text, and an upsert as a number: a row that changes would be there twice -#}
+    {%- if graph.nodes.get(model.unique_id, {}).get('has_key_of_time') -%}
+        {%- do options.update({hudi_option_of_times(): 'true'}) -%}
+    {%- endif -%}
     {#- Or a value with a slash would be read as two -#}
     {%- if config.get('partition_by') -%}
         {%- do options.setdefault('hoodie.datasource.write.partitionpath.urlencode', 'true') -%}
@@ -41,4 +45,9 @@
         {%- do options.setdefault('hoodie.datasource.hive_sync.sync_as_datasource', 'false') -%}
     {%- endif -%}
     {%- do return(options) -%}
+{%- endmacro %}
+
+{#- The option by which Hudi writes a timestamp of a key in one way, whatever the operation. -#}
+{% macro hudi_option_of_times() -%}
+    {%- do return('hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled') -%}
 {%- endmacro %}
