@@ -58,7 +58,7 @@ mutations: setup  ## Break ingest in one place at a time, on a copy, and list th
 test-fast: setup  ## The tests that need no Spark
 	pytest -m "not (spark or real or slow or long or athena)"
 
-lint: setup  ## ruff, the rooms of ingest, mypy, sqlfluff, dbt parse, the rules of dbt-project-evaluator, affected_by against the queries, what Athena refuses, cfn-lint
+lint: setup  ## ruff, which package of ingest imports which, mypy, sqlfluff, dbt parse, the rules of dbt-project-evaluator, affected_by against the queries, what Athena refuses, cfn-lint
 	ruff check .
 	ruff format --check .
 	lint-imports

@@ -57,7 +57,8 @@ def ingest(
     workers: Workers = 4,
     metrics_port: MetricsPort = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="JSON instead of a table; with --continuous a line for each news.")
+        bool,
+        typer.Option("--json", help="JSON instead of a table; with --continuous a line for each batch."),
     ] = False,
     project_dir: ProjectDir = None,
     profiles_dir: ProfilesDir = None,
@@ -103,7 +104,7 @@ def serve(
     ] = 10010,
     workers: Workers = 4,
     metrics_port: MetricsPort = None,
-    as_json: Annotated[bool, typer.Option("--json", help="With --ingest: a JSON line for each news.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --ingest: a JSON line for each batch.")] = False,
     project_dir: ProjectDir = None,
     profiles_dir: ProfilesDir = None,
     target: Target = None,

@@ -66,7 +66,7 @@ def purge_tombstones(
 
 def position_to(
     source: SourceName,
-    to: Annotated[PositionTo, typer.Option("--to", help="earliest: land everything again; latest: skip what waits.")],
+    to: Annotated[PositionTo, typer.Option("--to", help="earliest: land all again; latest: skip the unread input.")],
     tables: Annotated[str, typer.Option("--tables", help="These tables, separated by commas.")],
     project_dir: ProjectDir = None,
     profiles_dir: ProfilesDir = None,

@@ -81,7 +81,7 @@ def quarantine_replay(
     target: Target = None,
     debug: Debug = False,
 ) -> None:
-    """Apply quarantined events again, once what was wrong is mended. Those that still cannot be applied stay."""
+    """Apply quarantined events again, once what was wrong is corrected. Those that still cannot be applied stay."""
     with told_plainly(debug):
         project, chosen = chosen_tables(project_dir, profiles_dir, target, source, tables)
         spark = open_session(project)

@@ -276,7 +276,7 @@ def installed_source(kind: str) -> Any:
             f"the source '{kind}' cannot be loaded: {error}",
             where=f"entry point {_GROUP}: {found.value}",
             expected="a class of that name",
-            action="mend or reinstall the distribution that it belongs to",
+            action="correct or reinstall the distribution that it belongs to",
         ) from error
     model = getattr(source, "model", None)
     if not (isinstance(model, type) and issubclass(model, EventConnection)):

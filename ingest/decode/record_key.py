@@ -67,7 +67,7 @@ class RecordKeys:
             schema, problem = parsed(spark, schema_of_file(path))
             if problem:
                 raise InputError(
-                    problem, where=path, expected="the Avro schema of a record", action="mend it; nothing was landed"
+                    problem, where=path, expected="the Avro schema of a record", action="correct it; nothing was landed"
                 )
             return cls(bare=without_logical_types(schema), meanings=semantic_types(without_logical_types(schema)))
         if registry is None:

@@ -283,7 +283,7 @@ def _declared_schema(values: DataFrame, table: Table) -> tuple[str, str]:
     schema, problem = parsed(values.sparkSession, WrittenSchema(schema_of_file(path).text))
     if problem:
         raise InputError(
-            problem, where=path, expected="the Avro schema of a record", action="mend it; nothing was landed"
+            problem, where=path, expected="the Avro schema of a record", action="correct it; nothing was landed"
         )
     return schema, path
 

@@ -77,7 +77,7 @@ def _unwell(table: Table, counts: Counts, which: str, reason: str) -> Quarantine
         + (f"; the most frequent reason in the quarantine: {reason}" if reason else ""),
         where=table.relation,
         expected=f"no more than {_WELL_QUARANTINED}, or {_WELL_SHARE:.0%} of them: no quarantine_limit is declared",
-        action=f"`lake quarantine ls {table.source}` says why; mend it, then `lake quarantine replay {table.source}`; "
+        action=f"`lake quarantine ls {table.source}` says why: correct it, `lake quarantine replay {table.source}`; "
         "or declare a quarantine_limit that accepts it. The other events were landed",
     )
 

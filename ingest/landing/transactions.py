@@ -256,5 +256,5 @@ def _require_near_cut(spark: SparkSession, tables: Sequence[Table]) -> None:
                 f"{beyond} commits lie beyond the newest cut: another table of the source has been failing since",
                 where=table.relation,
                 expected=f"fewer than {COMMITS_BEYOND_A_CUT}: the cut's files are kept no longer",
-                action="mend the table that fails; nothing was landed",
+                action="correct the table that fails; nothing was landed",
             )

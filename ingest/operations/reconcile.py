@@ -359,5 +359,5 @@ def _as_input_error(table: Table) -> Iterator[None]:
         causes = [line for line in text.splitlines() if "SQLException" in line or "PSQLException" in line]
         where = f"{table.where}: {table.database.url}" if table.database else table.where
         raise InputError(
-            first_line("\n".join(causes) or text), where=where, action="mend it and compare again"
+            first_line("\n".join(causes) or text), where=where, action="correct it and compare again"
         ) from error

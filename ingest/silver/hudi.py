@@ -373,7 +373,7 @@ _TO_DO = {
         "compare the declared columns with those of the table: `lake plan` shows how they differ"
     ),
 }
-_LOOK_IT_UP = "mend what the message names; `--debug` shows the whole error"
+_LOOK_IT_UP = "correct what the message names; `--debug` shows the whole error"
 
 
 def write_error(error: Exception, *, where: str) -> LakeError:

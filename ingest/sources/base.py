@@ -137,7 +137,7 @@ class Unread(ABC):
             root_cause(error),
             where=self.position,
             expected="readable records of change events",
-            action="mend what is named; nothing of this batch was landed",
+            action="correct what is named; nothing of this batch was landed",
         )
 
 

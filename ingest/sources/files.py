@@ -185,7 +185,7 @@ class UnreadFiles(Unread):
             root_cause(error),
             where=shown if len(self.files) <= 3 else f"{shown} and {len(self.files) - 3} more",
             expected="readable files of change events",
-            action="mend or remove the file that is named; nothing of this batch was landed",
+            action="correct or remove the file that is named; nothing of this batch was landed",
         )
 
 

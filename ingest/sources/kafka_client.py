@@ -98,7 +98,7 @@ def read_error(error: Py4JJavaError, *, where: str) -> InputError:
         root_cause(error),
         where=where,
         expected="readable records of change events",
-        action="mend what is named; nothing of this batch was landed",
+        action="correct what is named; nothing of this batch was landed",
     )
 
 
@@ -287,7 +287,7 @@ def _refused(error: Py4JJavaError, connection: KafkaConnection) -> InputError:
         f"the connection's settings are refused: {_reason(error)}",
         where=connection.bootstrap_servers,
         expected="settings of Kafka's clients",
-        action="mend `options` of the connection in connections.yml",
+        action="correct `options` of the connection in connections.yml",
     )
 
 

@@ -330,7 +330,7 @@ def test_a_write_that_fails_says_why(make_project: MakeProject, spark: SparkSess
         ("org.apache.hudi.exception.HoodieWriteConflictException: both", "another process writes this table"),
         ("java.net.ConnectException: Connection refused", "see that the lake's storage and its catalog answer"),
         ("org.apache.hudi.exception.SchemaCompatibilityException: no", "`lake plan` shows how they differ"),
-        ("java.lang.IllegalStateException: odd", "mend what the message names; `--debug` shows the whole error"),
+        ("java.lang.IllegalStateException: odd", "correct what the message names; `--debug` shows the whole error"),
         ("java.io.IOException: No space left on device", "free space and run again"),
         ("java.io.IOException: Mkdirs failed to create", "check LAKE_HOME"),
     ],

@@ -186,4 +186,4 @@ def _refusal(code: str, message: str, where: str) -> WriteError:
             expected=_RIGHTS,
             action=f"check which credentials are found, and the rights of their role (Lake Formation's too); {_HEALS}",
         )
-    return WriteError(f"Glue refuses it: {told}", where=where, action=f"mend what the message names; {_HEALS}")
+    return WriteError(f"Glue refuses it: {told}", where=where, action=f"correct what the message names; {_HEALS}")
