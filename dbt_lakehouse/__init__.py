@@ -5,8 +5,10 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from dbt.plugins.manager import dbtPlugin
+from dbt.task.run import MicrobatchModelRunner
 from dbt.task.runnable import GraphRunnableTask
 
+from dbt_lakehouse.batches import adds_to_its_table
 from dbt_lakehouse.landed import chosen
 
 
@@ -16,6 +18,7 @@ class Lakehouse(dbtPlugin):
     def initialize(self) -> None:
         """Before dbt chooses nodes, and before it makes its adapter, whose class names that of its connections."""
         GraphRunnableTask.get_selection_spec = chosen  # type: ignore[method-assign, assignment]
+        MicrobatchModelRunner._is_incremental = adds_to_its_table  # type: ignore[method-assign, assignment]
         if find_spec("dbt.adapters.spark"):
             from dbt.adapters.spark.impl import SparkAdapter  # noqa: PLC0415 - where dbt has this adapter
 

@@ -16,6 +16,9 @@
         {%- elif strategy == 'microbatch' -%}
             {%- do _replace_batch(target, wanted, columns) -%}
         {%- else -%}
+            {%- set given = hudi_beside(target, 'given') -%}
+            {%- do hudi_keep(given, 'select * from ' ~ wanted) -%}
+            {%- do hudi_require_keys(given, hudi_record_key()) -%}
             {%- call statement('main') -%}
                 {%- if strategy == 'append' -%}
                     {%- do hudi_write_as(target, 'insert') -%}
@@ -24,8 +27,9 @@
                     {%- do hudi_write_as(target, 'upsert') -%}
                     insert overwrite table {{ target }} {{ partition_cols(label='partition') }}
                 {%- endif %}
-                {{ hudi_in_order(target, wanted, columns) }}
+                {{ hudi_in_order(target, given, columns) }}
             {%- endcall -%}
+            {%- do hudi_drop(given) -%}
         {%- endif -%}
         {%- do persist_docs(target, model) -%}
     {%- endif -%}
@@ -54,7 +58,9 @@
 {#- A batch's rows take the place of those that are there: of whole partitions. They are looked at before, and computed once. -#}
 {% macro _replace_batch(target, wanted, columns) -%}
     {%- set batch = hudi_beside(target, 'batch') -%}
+    {%- do hudi_drop(batch) -%}    {#- the batch before, of the same run, has left its own where it was refused -#}
     {%- do hudi_keep(batch, 'select * from ' ~ wanted) -%}
+    {%- do hudi_require_keys(batch, hudi_record_key()) -%}
     {%- do _require_partitions_of_batch(target, batch) -%}
     {%- do hudi_write_as(target, 'upsert') -%}
     {%- call statement('main') -%}
@@ -67,7 +73,29 @@
             where {{ _is_in_batch() }}
         {%- endif %}
     {%- endcall -%}
+    {%- do _remove_from_other_partitions(target, batch, columns) -%}
     {%- do hudi_drop(batch) -%}
+{%- endmacro %}
+
+{#-
+    Rows of the batch's time in partitions of which it has none any more: a row that has moved, or the last one that was there. No
+    partition of the batch takes their place, so that they are removed by a commit of their own, where there are any.
+-#}
+{% macro _remove_from_other_partitions(target, batch, columns) -%}
+    {%- set partitions = hudi_partitions() -%}
+    {%- set query -%}
+        select {{ hudi_quoted(columns) }}, true as is_to_be_removed
+        from {{ target }} as present
+        left anti join (select distinct {{ hudi_quoted(partitions) }} from {{ batch }}) as replaced
+            on {{ hudi_equal_partitions('present', 'replaced', partitions) }}
+        where {{ _is_in_batch() }}
+    {%- endset -%}
+    {%- if run_query('select 1 as row from (' ~ query ~ ') limit 1') -%}
+        {%- set removed = hudi_beside(target, 'removed') -%}
+        {%- do hudi_keep(removed, query) -%}
+        {%- do run_query(hudi_merge_sql(target, removed, key_columns(config.get('unique_key'), model.unique_id), columns)) -%}
+        {%- do hudi_drop(removed) -%}
+    {%- endif -%}
 {%- endmacro %}
 
 {#- The partitions that a batch replaces may hold no rows of another one. -#}

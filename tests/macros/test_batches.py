@@ -1,0 +1,76 @@
+"""Batches of a microbatch model: a row stands where the last batch of its time says, and what went well stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from modeling import MakeModels, Models
+
+from macros import test_habits as habits
+
+pytestmark = pytest.mark.spark
+make_models = habits.make_models
+
+EVENTS = """
+select id, timestamp('2026-01-0' || day || ' 12:00:00') as at, cast('2026-01-0' || day as date) as day, region,
+    '{value}' as value
+from values {rows} as events (id, day, region)
+"""
+MICROBATCH: dict[str, Any] = {
+    "incremental_strategy": "microbatch", "event_time": "at", "batch_size": "day", "begin": "2026-01-01",
+    "lookback": 0, "partition_by": ["day", "region"], "options": {},
+}  # fmt: skip
+
+
+def write_events(models: Models, value: str, rows: str, broken: int = 0) -> None:
+    """Writes the microbatch model, and what it reads."""
+    models.write("events", EVENTS.format(value=value, rows=rows), materialized="view", event_time="at")
+    checked = f"if(id = {broken}, cast(raise_error('broken') as string), value)"
+    models.write("model", f"select id, at, day, region, {checked} as value from {{{{ ref('events') }}}}", **MICROBATCH)
+
+
+def run_days(models: Models, *words: str) -> str:
+    """The status of the model after a run of three days."""
+    models.run("events")
+    days = ("--event-time-start", "2026-01-01", "--event-time-end", "2026-01-04")
+    return models.dbt("build", "--select", "model", *days, *words)["model"].status
+
+
+def found(models: Models) -> list[tuple[int, str | None, str]]:
+    """Id, region and value of each row."""
+    return [(row["id"], row["region"], row["value"]) for row in models.rows("model", "id", "region", "value")]
+
+
+def test_a_batch_leaves_no_row_in_partitions_that_it_has_left(make_models: MakeModels) -> None:
+    models = make_models()
+    write_events(models, "a", "(1,'1','A'), (2,'1','B'), (3,'2','A'), (4,'2',null), (5,'3','A'), (6,'3',null)")
+    assert run_days(models) == "success"
+    commits = len(models.commits("model"))
+    # One moves to another region, one to none; the only row without a region is gone, and that of another day stays.
+    write_events(models, "b", "(1,'1',null), (2,'1','A'), (3,'2','A'), (5,'3','A'), (6,'3',null)")
+    assert run_days(models) == "success"
+    expected = [(1, None, "b"), (2, "A", "b"), (3, "A", "b"), (5, "A", "b"), (6, None, "b")]
+    assert found(models) == expected
+    # Where nothing has left a partition, a batch is one commit.
+    assert len(models.commits("model")) == commits + 3 + 2
+    assert models.tables() == {"events", "model"}
+    write_events(models, "c", "(1,'1','A'), (3,'2','A'), (3,'2','B')")
+    assert run_days(models) == "partial success"
+    told = (models.project.root / "target" / "dbt.log").read_text(encoding="utf-8")
+    assert "got 0 rows with a null in unique_key (id) and 2 rows that share theirs" in told
+    # The batches before and after the one that is refused are computed.
+    assert found(models) == [(1, "A", "c"), (3, "A", "b")]
+
+
+def test_a_retry_keeps_the_batches_that_went_well(make_models: MakeModels) -> None:
+    models = make_models()
+    rows = "(1,'1','A'), (2,'2','A'), (3,'3','A')"
+    write_events(models, "a", rows)
+    assert run_days(models) == "success"
+    write_events(models, "b", rows, broken=2)
+    assert run_days(models, "--full-refresh") == "partial success"
+    write_events(models, "b", rows)
+    models.run("events")
+    assert models.dbt("retry")["model"].status == "success"
+    assert found(models) == [(number, "A", "b") for number in (1, 2, 3)]
