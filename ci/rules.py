@@ -26,6 +26,8 @@ from typing import Any
 import yaml
 from rich.console import Console
 
+from ci.parts import why_a_part
+
 ROOT = Path(__file__).resolve().parent.parent
 BASELINE = Path(__file__).with_suffix(".baseline.yml")
 PREFIXES = {"staging": ("stg_",), "intermediate": ("int_",), "marts": ("fct_", "dim_")}
@@ -404,20 +406,11 @@ def exposure_parents_materializations(graph: Graph) -> Found:
 
 @rule
 def incremental_parts(graph: Graph) -> Found:
-    """A model that asks is_incremental(), itself or by a macro: it need not equal its full refresh."""
-    macros = graph.manifest.get("macros", {})
-
-    def asks(key: str, seen: set[str]) -> bool:
-        if key in seen:
-            return False
-        seen.add(key)
-        called = macros.get(key, {}).get("depends_on", {}).get("macros", [])
-        return key.endswith(".is_incremental") or any(asks(each, seen) for each in called)
-
+    """A model that asks is_incremental(), itself or by a macro, or reads itself: it need not equal its full refresh."""
     for key, node in graph.models.items():
-        seen: set[str] = set()
-        if any(asks(each, seen) for each in node.get("depends_on", {}).get("macros", [])):
-            yield graph.name(key), "asks is_incremental(): a run upserts what it selects, and removes no row"
+        why = why_a_part(node, graph.manifest.get("macros", {}))
+        if why is not None:
+            yield graph.name(key), f"{why}: a run upserts what it selects, and removes no row"
 
 
 @rule

@@ -7,10 +7,31 @@
         {%- do return('incremental_strategy = ' ~ strategy ~ ' adds to it') -%}
     {%- elif graph.nodes[model.unique_id].get('asks_is_incremental') -%}
         {%- do return('it asks is_incremental()') -%}
-    {%- elif (this | string) in sql -%}
+    {%- elif _reads_itself(sql, model.raw_code) -%}
         {%- do return('it reads itself') -%}
     {%- endif -%}
     {%- do return(none) -%}
+{%- endmacro %}
+
+{#-
+    Whether a select reads its own table, or may ask whether it is there, by `this` in the code of Jinja. A name alone
+    (`this.name`) is what a select says of itself, and in `config(...)` it is for others.
+-#}
+{% macro _reads_itself(sql, raw_code) -%}
+    {%- set name = modules.re.escape(hudi_name(this) | lower) -%}
+    {%- if modules.re.search('(?<![\\w.])' ~ name ~ '(?!\\w)', sql.replace('`', '') | lower) -%}
+        {%- do return(true) -%}
+    {%- endif -%}
+    {%- set text = "'(?:\\\\.|[^'\\\\])*'|" ~ '"(?:\\\\.|[^"\\\\])*"' -%}
+    {%- set block = '(?s)\\{[{%](?:' ~ text ~ "|(?![%}]\\})[^'" ~ '"])*[%}]\\}' -%}
+    {%- for code in modules.re.findall(block, modules.re.sub('(?s)\\{#.*?#\\}', '', raw_code)) -%}
+        {%- set code = modules.re.sub(text, '', code) -%}
+        {%- if not modules.re.match('\\{\\{-?\\s*config\\s*\\(', code)
+            and modules.re.search('(?<![\\w.])this(?!\\w|\\s*\\.\\s*(?:name|identifier|table)\\b)', code) -%}
+            {%- do return(true) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- do return(false) -%}
 {%- endmacro %}
 
 {#- A part of the rows makes no table: the others would be gone. -#}

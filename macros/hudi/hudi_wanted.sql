@@ -5,6 +5,7 @@
 -#}
 {% macro hudi_wanted(target, sql) -%}
     {%- do hudi_options() -%}    {#- also where the table is there, and a run looks at none of them -#}
+    {%- set sql = hudi_statement(sql) -%}
     {%- if hudi_travels(sql) -%}
         {%- do hudi_keep(hudi_beside(target, 'wanted'), sql) -%}
         {%- set sql = 'select * from ' ~ hudi_beside(target, 'wanted') -%}

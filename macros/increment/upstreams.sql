@@ -14,6 +14,7 @@
 {%- endmacro %}
 
 {% macro upstreams_of_plan(told, sql, before=none) -%}
+    {%- set sql = hudi_statement(sql) -%}
     {%- set plan = _analysed(sql) -%}
     {%- set views = told.views + _relations_in('View \\(`spark_catalog`\\.`([^`]+)`\\.`([^`]+)`', plan) -%}
     {%- set text = local_md5(([model.compiled_code] + _texts_of(views | map('string') | map('replace', '`', '') | map('lower') | unique | sort)) | join(';')) -%}

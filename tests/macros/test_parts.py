@@ -136,3 +136,37 @@ def test_what_is_there_stays_where_a_run_reads_no_rows_or_some(said: tuple[str, 
     models.run()
     for name in STAYING:
         assert models.rows(name) == numbers("b", 4), name
+
+
+GUARDED = {
+    "loaded": "{{% set there = load_relation(this) if execute %}}"
+    + NUMBERS
+    + "{{% if there %}} where id > {{{{ run_query('select max(id) from ' ~ this).columns[0][0] }}}}{{% endif %}}",
+    "asked": "{{% set there = adapter.get_relation(this.database, this.schema, this.identifier) if execute %}}"
+    + NUMBERS
+    + "{{% if there %}} where id > {{{{ run_query('select max(id) from ' ~ there).columns[0][0] }}}}{{% endif %}}",
+    "quoted": "{{% set there = load_relation(api.Relation.create(schema=model.schema, identifier=model.name)) %}}"
+    + NUMBERS
+    + "{{% if there %}} where id > (select max(id) from `{{{{ model.schema }}}}`.`{{{{ model.name }}}}`){{% endif %}}",
+}
+WHOLE = {
+    "named": NUMBERS + " where '{{{{ this.name }}}}' <> 'x' {{# this #}}",
+    "named_too": "{{{{ config(post_hook='analyze table {{{{ this }}}} compute statistics') }}}} " + NUMBERS,
+    "ended": NUMBERS + " ;",
+    # Its name begins with that of the one before.
+    "named_to": "select id, value from {{{{ ref('named_too') }}}} where {} is not null and {} > 0",
+}
+
+
+def test_a_guard_of_ones_own_loses_no_row(make_models: MakeModels) -> None:
+    models = make_models(materialized="incremental", unique_key="id")
+    for value, upto in (("'a'", 4), ("'b'", 6)):
+        for name, sql in (GUARDED | WHOLE).items():
+            models.write(name, sql.format(value, upto))
+        models.run()
+    for name in GUARDED:
+        assert models.rows(name) == [*numbers("a", 4), {"id": 4, "value": "b"}, {"id": 5, "value": "b"}], name
+        assert models.told(name)[0].startswith("it reads itself: its rows are upserted and none is removed"), name
+    for name in WHOLE:
+        assert models.rows(name) == numbers("b", 6), name
+        assert models.told(name)[0].startswith("the whole table is compared: "), name

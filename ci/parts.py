@@ -1,0 +1,36 @@
+"""Which models select a part of their rows, by their manifest: what `hudi_part` finds in a run (macros/hudi)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_TEXT = r"""(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")"""
+_CODE = re.compile(rf"""(?s)\{{[{{%](?:{_TEXT}|(?![%}}]\}})[^'"])*[%}}]\}}""")
+_CONFIG = re.compile(r"\{\{-?\s*config\s*\(")
+_THIS = re.compile(r"(?<![\w.])this(?!\w|\s*\.\s*(?:name|identifier|table)\b)")
+
+
+def why_a_part(node: Mapping[str, Any], macros: Mapping[str, Any]) -> str | None:
+    """Why a model may select a part of its rows; none where it selects all of them."""
+
+    def asks(key: str, seen: set[str]) -> bool:
+        if key in seen:
+            return False
+        seen.add(key)
+        called = macros.get(key, {}).get("depends_on", {}).get("macros", [])
+        return key.endswith(".is_incremental") or any(asks(each, seen) for each in called)
+
+    seen: set[str] = set()
+    if any(asks(each, seen) for each in node.get("depends_on", {}).get("macros", [])):
+        return "asks is_incremental()"
+    if node["config"].get("materialized") == "incremental" and _reads_itself(node.get("raw_code", "")):
+        return "reads itself, or asks for its own table"
+    return None
+
+
+def _reads_itself(raw_code: str) -> bool:
+    """Whether the code of Jinja has `this`, but for its name alone, and outside of `config(...)`."""
+    blocks = (re.sub(_TEXT, "", block) for block in _CODE.findall(re.sub(r"(?s)\{#.*?#\}", "", raw_code)))
+    return any(_THIS.search(block) and not _CONFIG.match(block) for block in blocks)
