@@ -9,9 +9,9 @@
 -#}
 {% macro table_version(relation, before=none) -%}
     {%- set name = hudi_name(relation) -%}
-    {%- set described = {} -%}
-    {%- if before is none or not before.instant -%}
-        {%- do described.update(_described(relation)) -%}
+    {#- Also where a version was told: what was a Hudi table may be a view by now, or a table of files -#}
+    {%- set described = _described(relation) -%}
+    {%- if before is none or not before.instant or described.get('Provider') != 'hudi' -%}
         {%- if described.get('Type') == 'VIEW' -%}
             {%- do return(none) -%}
         {%- elif _is_seed(name) -%}
@@ -33,9 +33,6 @@
     {%- endfor -%}
     {%- if before is not none and before.instant == last and before.pending == pending -%}
         {%- do return(before) -%}
-    {%- endif -%}
-    {%- if not described -%}
-        {%- do described.update(_described(relation)) -%}
     {%- endif -%}
     {%- set commits = hudi_commits(relation) -%}
     {%- set landed = _landed(relation, commits) -%}

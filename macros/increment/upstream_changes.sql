@@ -19,6 +19,8 @@
             {%- do return({'whole': relation ~ ' has changed, and affected_by does not name it', 'changed': [], 'applied': applied}) -%}
         {%- elif version.made != since.made or not since.instant -%}
             {%- do return({'whole': 'rows of ' ~ relation ~ ' were removed for good, or it was made anew', 'changed': [], 'applied': applied}) -%}
+        {%- elif _is_rolled_back(relation, since.instant) -%}
+            {%- do return({'whole': 'commits of ' ~ relation ~ ' were rolled back', 'changed': [], 'applied': applied}) -%}
         {%- elif own | selectattr('reads_before') | list -%}
             {%- if not _is_retained(relation, since) -%}
                 {%- do return({'whole': relation ~ ' as it was at ' ~ since.completed ~ ' is cleaned away', 'changed': [], 'applied': applied}) -%}
@@ -49,6 +51,12 @@
         {%- endif -%}
     {%- endfor -%}
     {%- do return(applied | sum) -%}
+{%- endmacro %}
+
+{#- Whether a commit that was there is no longer among the newest ones, nor older than these: rows of it went, and no commit says so. -#}
+{% macro _is_rolled_back(relation, instant) -%}
+    {%- set completed = _timeline(relation).completed -%}
+    {%- do return(instant not in completed and (completed + ['~']) | min < instant) -%}
 {%- endmacro %}
 
 {% macro _is_retained(relation, version) -%}

@@ -421,3 +421,22 @@ def test_a_wrong_entry_is_refused(make_shop: MakeShop) -> None:
     for entry, message in WRONG:
         shop.models.write("fct_orders", ORDERS, materialized="incremental", meta={"affected_by": [entry]})
         assert message in shop.models.refusal("fct_orders")
+
+
+@pytest.mark.slow
+def test_a_source_that_is_rolled_back_is_followed(make_shop: MakeShop) -> None:
+    shop = make_shop()
+    models = shop.models
+    before = models.rows("fct_orders")
+    shop.change(("orders", "u", {"id": 1, "customer": 4, "amount": 100, "at": 99}))
+    shop.run()
+    assert models.rows("fct_orders") != before
+    silver = models.project.silver(models.spark, "orders").table.relation.replace("`", "")
+    commits = models.ask(f"call show_commits(table => '{silver}', limit => 100)")
+    last = max(row["commit_time"] for row in commits)
+    models.ask(f"call rollback_to_instant(table => '{silver}', instant_time => '{last}')")
+    models.do(f"refresh table {silver}")
+    shop.run()
+    assert models.told("fct_orders")[0] == f"the whole table is compared: commits of {silver} were rolled back"
+    assert models.rows("fct_orders") == before
+    assert written(shop)["fct_orders"] == NOTHING
