@@ -45,7 +45,14 @@
     {%- endfor -%}
 {%- endmacro %}
 
-{#- Where the old table stands while another one takes its name. -#}
+{#- Where the old table stands while another one takes its name: nowhere that a model, seed, snapshot or source has. -#}
 {% macro hudi_set_aside(relation) -%}
-    {%- do return(api.Relation.create(schema=relation.schema, identifier=relation.identifier ~ '__before', type='table')) -%}
+    {%- set taken, place = [], {'name': relation.identifier ~ '__before'} -%}
+    {%- for node in graph.nodes.values() | list + graph.sources.values() | list if node.schema | lower == relation.schema | lower -%}
+        {%- do taken.append((node.get('alias') or node.get('identifier') or '') | lower) -%}
+    {%- endfor -%}
+    {%- for attempt in taken -%}
+        {%- do place.update({'name': place.name ~ '_' if place.name | lower in taken else place.name}) -%}
+    {%- endfor -%}
+    {%- do return(api.Relation.create(schema=relation.schema, identifier=place.name, type='table')) -%}
 {%- endmacro %}

@@ -436,3 +436,19 @@ def test_a_contract_is_kept_or_the_rows_stay(materialized: str, make_models: Mak
     models.write("model", sql.format("b", 2))
     models.run()
     assert models.rows("model", "id", "value", "label") == [{"id": n, "value": 2, "label": "b"} for n in range(1, 4)]
+
+
+def test_a_rebuild_takes_no_name_of_another_model(make_models: MakeModels) -> None:
+    models = make_models(materialized="incremental", unique_key="id", on_schema_change="sync_all_columns")
+    models.write("orders__before", NUMBERS.format("'mine'", 4))
+    models.write("orders", NUMBERS.format("'a'", 3))
+    models.run()
+    models.write("orders", NUMBERS.format("'b' as more, 1", 3))
+    models.run("orders")
+    assert models.tables() == {"orders", "orders__before"}
+    assert models.rows("orders__before") == numbers("mine", 4)
+    assert models.rows("orders") == [{"id": number, "more": "b", "value": 1} for number in (1, 2)]
+    # Nor is the other one taken for what a rebuild has left.
+    models.do(f"drop table {models.relation('orders')}")
+    models.run("orders")
+    assert models.rows("orders__before") == numbers("mine", 4)
