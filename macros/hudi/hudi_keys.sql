@@ -1,10 +1,33 @@
-{#- The condition under which a row has a null in its key. -#}
+{#-
+    The condition under which a row has a null in its key, or what Hudi takes for one: an empty text alone. Hudi spells a composite
+    key as one text, `id:1,part:a`: a value that holds the beginning of the next one could be that of another key.
+-#}
 {% macro hudi_lacks(key) -%}
-    {%- set lacking = [] -%}
+    {%- set lacking, empty = [], [] -%}
     {%- for column in key -%}
-        {%- do lacking.append(adapter.quote(column) ~ ' is null') -%}
+        {%- set name, value = adapter.quote(column), 'cast(' ~ adapter.quote(column) ~ ' as string)' -%}
+        {%- do lacking.append(name ~ ' is null') -%}
+        {%- do empty.append(value ~ " = ''") -%}
+        {%- if adapter.type() == 'spark' and key | length > 1 -%}
+            {%- do lacking.append(value ~ " = '__empty__'") -%}
+            {%- if not loop.last -%}
+                {%- do lacking.append('locate(' ~ hudi_text(',' ~ key[loop.index] ~ ':') ~ ', ' ~ value ~ ') > 0') -%}
+            {%- endif -%}
+        {%- endif -%}
     {%- endfor -%}
+    {%- if adapter.type() == 'spark' -%}
+        {%- do lacking.append('(' ~ empty | join(' and ') ~ ')') -%}
+    {%- endif -%}
     {{- lacking | join(' or ') -}}
+{%- endmacro %}
+
+{#- What the key of a row may not be on Spark, where Hudi writes it, besides null. -#}
+{% macro _taken_for_other_keys(key) -%}
+    {%- set parts = [] -%}
+    {%- for column in key[1:] -%}
+        {%- do parts.append(',' ~ column ~ ':') -%}
+    {%- endfor -%}
+    {{- ', not of empty text' ~ (' alone, and no text with ' ~ parts | join(' or ') ~ " or that is '__empty__'" if parts else '') -}}
 {%- endmacro %}
 
 {#- Of the rows that are to be written each has a key, and no two the same one. -#}
@@ -38,7 +61,7 @@
         {%- endfor -%}
         {{ exceptions.raise_compiler_error(
             model.unique_id ~ ': got ' ~ null_count ~ ' rows with a null in unique_key (' ~ key | join(', ') ~ ') and ' ~ shared_count
-            ~ ' rows that share theirs with others, expected one row for each key; nothing was written'
+            ~ ' rows that share theirs with others, expected one row for each key' ~ _taken_for_other_keys(key) ~ '; nothing was written'
         ) }}
     {%- endif -%}
 {%- endmacro %}

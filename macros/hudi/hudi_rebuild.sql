@@ -18,8 +18,7 @@
         {%- endcall -%}
         {%- do persist_docs(target, model) -%}
     {%- else -%}
-        {%- set built, before = hudi_beside(target, 'built'), hudi_set_aside(target) -%}
-        {%- do hudi_drop(before) -%}
+        {%- set built = hudi_beside(target, 'built') -%}
         {%- set given = hudi_beside(target, 'given') -%}
         {%- set is_kept = _has_elements(adapter.get_columns_in_relation(wanted)) -%}
         {%- if is_kept -%}
@@ -32,19 +31,26 @@
             {%- do hudi_drop(given) -%}
         {%- endif -%}
         {%- do persist_docs(built, model) -%}
-        {%- if existing is not none and existing.is_view -%}
-            {%- do adapter.drop_relation(existing) -%}
-        {%- elif existing is not none -%}
-            {%- do adapter.rename_relation(existing.incorporate(type='table'), before) -%}
-        {%- endif -%}
-        {%- do adapter.rename_relation(built, target) -%}
-        {%- if existing is not none -%}
-            {%- do hudi_drop(before) -%}
-            {%- do adapter.drop_relation(before) -%}    {#- dbt forgets it as well -#}
-        {%- endif -%}
+        {%- do hudi_take_name(built, target, existing) -%}
     {%- endif -%}
     {%- if upstreams is not none -%}
         {%- do hudi_reset_state() -%}
+    {%- endif -%}
+{%- endmacro %}
+
+{#- Gives a table that is whole the name of the one that is there, which stands aside meanwhile. -#}
+{% macro hudi_take_name(built, target, existing) -%}
+    {%- set before = hudi_set_aside(target) -%}
+    {%- if existing is not none and existing.is_view -%}
+        {%- do adapter.drop_relation(existing) -%}
+    {%- elif existing is not none -%}
+        {%- do hudi_drop(before) -%}
+        {%- do adapter.rename_relation(existing.incorporate(type='table'), before) -%}
+    {%- endif -%}
+    {%- do adapter.rename_relation(built, target) -%}
+    {%- if existing is not none and not existing.is_view -%}
+        {%- do hudi_drop(before) -%}
+        {%- do adapter.drop_relation(before) -%}    {#- dbt forgets it as well -#}
     {%- endif -%}
 {%- endmacro %}
 

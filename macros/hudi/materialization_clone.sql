@@ -12,7 +12,8 @@
         {{ return({'relations': []}) }}
     {%- endif -%}
     {%- set target_relation = this.incorporate(type='table') -%}
-    {%- if hudi_present(this) is none -%}
+    {%- set existing = hudi_present(this) -%}
+    {%- if existing is none or flags.FULL_REFRESH -%}
         {%- set state = hudi_state(defer_relation).told -%}
         {%- if state is not none -%}
             {%- do hudi_set_state(state) -%}
@@ -24,7 +25,7 @@
         {%- call statement('main') -%}
             {{ hudi_create_sql(built, 'select ' ~ columns ~ ' from ' ~ defer_relation) }}
         {%- endcall -%}
-        {%- do adapter.rename_relation(built, target_relation) -%}
+        {%- do hudi_take_name(built, target_relation, existing) -%}
         {%- if state is not none -%}
             {%- do hudi_reset_state() -%}
         {%- endif -%}
