@@ -33,7 +33,7 @@ TYPES = {"string": "varchar", "int": "integer", "float": "real", "binary": "varb
 # What ingest adds to silver's tables: docs/reference/silver.md.
 ADDED = {
     "__op": "varchar", "__deleted": "varchar", "__source_ts_ms": "bigint", "__source_ts_us": "bigint",
-    "__is_ttl_delete": "boolean", "_hoodie_commit_time": "varchar",
+    "__is_ttl_delete": "boolean", "_hoodie_commit_time": "varchar", "_hoodie_partition_path": "varchar",
 }  # fmt: skip
 # Functions of Trino that give a timestamp with time zone, of which sqlglot says that they give one without.
 ZONED = (exp.CurrentTimestamp, exp.UnixToTime)

@@ -9,7 +9,7 @@ renamed as (
 
         -- text: the article's data has underscores for blanks, and an empty text for what is not known
         name as artist_name,
-        replace(nullif(nationality, ''), '_', ' ') as nationality,
+        replace(nullif({{ partition_value('nationality') }}, ''), '_', ' ') as nationality,
         nullif(gender, '') as gender,
 
         -- numerics

@@ -15,7 +15,7 @@ renamed as (
         nullif(dimensions, '') as dimensions,
         nullif(credit, '') as credit_line,
         replace(nullif(department, ''), '_', ' ') as department,
-        replace(nullif(classification, ''), '_', ' ') as classification,
+        replace(nullif({{ partition_value('classification') }}, ''), '_', ' ') as classification,
         nullif(object_number, '') as object_number,
 
         -- numerics: what is no number is null

@@ -29,8 +29,6 @@ TYPES = {
     "int": "integer", "string": "varchar", "timestamp": "timestamp(6)", "float": "real",
     "array<string>": "array(varchar)",
 }  # fmt: skip
-# The connector does not read back what its HivePartitionKey writes for a null. MoMA has two such columns.
-_NULLS_OF_PARTITIONS = pytest.mark.xfail(strict=True, reason="Trino 476 reads the null of a Hudi partition as \\N")
 # What the projects' models and snapshots are in.
 SCHEMAS = ("staging", "intermediate", "reference", "snapshots", "sales", "marketing", "orders", "films", "collection",
            "customers")  # fmt: skip
@@ -49,7 +47,7 @@ def test_marts_are_the_same_on_both_targets(spark: SparkSession, athena: LocalAt
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["orders", "pagila", "customers", pytest.param("moma", marks=_NULLS_OF_PARTITIONS)])
+@pytest.mark.parametrize("name", ["orders", "pagila", "customers", "moma"])
 def test_marts_of_other_systems_are_the_same_on_both_targets(
     spark: SparkSession, athena: LocalAthena, tmp_path: Path, name: str
 ) -> None:
