@@ -90,17 +90,22 @@ def functions(compiled: Compiled) -> Found:
 def timestamp_precisions(compiled: Compiled) -> Found:
     """A timestamp that the table Athena writes cannot hold: Hive tables hold milliseconds, Iceberg tables microseconds.
 
-    A Hive table and a view hold none with time zone. Of Iceberg tables that the project makes itself it looks at no
-    precision, for they are made with a cast.
+    A Hive table and a view hold none with time zone. Of Iceberg tables that the project makes itself it looks at those
+    alone that are within an array, a map or a row, for the others are cast as the table is made.
     https://docs.aws.amazon.com/athena/latest/ug/engine-versions-reference-0003.html ("Timestamp changes") and
     https://docs.aws.amazon.com/athena/latest/ug/querying-iceberg-supported-data-types.html. Trino writes what it gets.
     """
     for query in compiled.queries:
         is_asked = query.is_table and not (query.is_iceberg and compiled.has_own_tables)
         for column, kind in query.types.items():
-            if kind.this in ZONED and not (query.is_table and query.is_iceberg):
+            times = [each for each in kind.find_all(exp.DataType) if each.this in (*TIMESTAMPS, *ZONED)]
+            wrong = [each for each in times if query.is_table and _precision(each) != query.precision]
+            if any(each.this in ZONED for each in times) and not (query.is_table and query.is_iceberg):
                 yield query.name, f"shows {column} with time zone, expected a timestamp without"
-            elif kind.this in TIMESTAMPS and is_asked and _precision(kind) != query.precision:
+            elif wrong and wrong[0] is not kind:
+                told = f"writes {column} with a timestamp({_precision(wrong[0])}) within"
+                yield query.name, f"{told}, expected {_wanted(query)}"
+            elif wrong and is_asked:
                 yield query.name, f"writes {column} as timestamp({_precision(kind)}), expected {_wanted(query)}"
         for column in _untold(query) if is_asked else ():
             yield (

@@ -15,7 +15,8 @@
     select
         {%- for column in columns %}
         {%- set name = adapter.quote(column.name) %}
-        {%- set value = 'cast(' ~ name ~ ' as timestamp(6))' if column.dtype | lower == 'timestamp' else name %}
+        {%- set time = {'timestamp': 'timestamp(6)', 'timestamp with time zone': 'timestamp(6) with time zone'}.get(column.dtype | lower) %}
+        {%- set value = 'cast(' ~ name ~ ' as ' ~ time ~ ')' if time else name %}
         {%- if loop.first and broken %}
         case
             {%- for condition, message in broken %}

@@ -226,10 +226,10 @@ class Api:
 def _require_iceberg_times(types: Mapping[str, str]) -> None:
     """Refuses what Athena refuses: a new Iceberg table has times of six digits."""
     for name, of_type in types.items():
-        found = re.match(r"timestamp\((\d+)\)", of_type)
-        if found and found[1] != "6":
+        wrong = [digits for digits in re.findall(r"\btimestamp\((\d+)\)", of_type) if digits != "6"]
+        if wrong:
             raise RefusedError(
-                f"NOT_SUPPORTED: Timestamp precision ({found[1]}) not supported for Iceberg. "
+                f"NOT_SUPPORTED: Timestamp precision ({wrong[0]}) not supported for Iceberg. "
                 f'Use "timestamp(6)" instead: {name}'
             )
 

@@ -107,6 +107,18 @@ def test_another_partition_by_is_refused(models: AthenaModels) -> None:
     assert [len(models.rows(name)) for name in ("items", "plain", "built")] == [2, 1, 2]
 
 
+def test_a_time_with_time_zone_is_one_of_six_digits(models: AthenaModels, athena: LocalAthena) -> None:
+    """As Iceberg has them: `current_timestamp` has three. Within an array none is cast, and Athena refuses it."""
+    time = "timestamp '2026-01-01 00:00:00.123 UTC'"
+    models.write("items", f"select 1 as id, {time} as at", unique_key="id")
+    models.run()
+    models.run()
+    assert models.rows("items") == [["1", "2026-01-01 00:00:00.123000 UTC"]]
+    assert models.snapshots("items") == 1
+    models.write("others", f"select 1 as id, array[{time}] as at", unique_key="id")
+    assert "Timestamp precision (3) not supported for Iceberg" in models.refusal("others")
+
+
 def test_a_unit_test_s_time_may_have_a_t(models: AthenaModels) -> None:
     """As YAML's times have; and a text of JSON may be a null, which Trino knows of when it plans."""
     models.write("given", "select 1 as id, localtimestamp as at, '[]' as items", materialized="view")
