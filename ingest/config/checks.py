@@ -96,9 +96,10 @@ def is_column_name(name: str) -> bool:
 
     Source: the Avro specification, "Names", with the letters of any script, as Avro's Java library takes them.
     """
-    return not name.lower().startswith(WORKING_PREFIX) and all(
-        letter == "_" or letter.isalpha() or (letter.isdecimal() and at) for at, letter in enumerate(name)
-    )
+    letters = all(letter == "_" or letter.isalpha() or (letter.isdecimal() and at) for at, letter in enumerate(name))
+    # Of a letter beyond U+FFFF the library sees two halves, neither of which is a letter.
+    is_seen_whole = all(letter <= "\uffff" for letter in name)
+    return bool(name) and letters and is_seen_whole and not name.lower().startswith(WORKING_PREFIX)
 
 
 def refuse_names(names: list[str], excluded: tuple[str, ...], *, where: str) -> None:

@@ -328,7 +328,7 @@ def _column(raw: Yaml, *, where: str) -> tuple[Column, str | None]:
     """A column as silver has it, and its policy."""
     name = _text(raw, "name", where=f"{where}.columns")
     here = f"{where}.{name}"
-    if RESERVED.fullmatch(name):
+    if RESERVED.fullmatch(name.lower()):
         raise DeclarationError(
             "is a name that ingest or Hudi adds itself", where=here, expected="a column of the source table"
         )

@@ -31,6 +31,13 @@ def test_a_name_of_a_column_is_one_of_silver_or_refused_with_a_reason(name: str,
     assert name in [column.name for column in table.columns]
 
 
+@pytest.mark.parametrize("name", ["", "\U00020bb7\u91ce\u5bb6", "_HOODIE_commit_time"])
+def test_a_name_that_hudi_cannot_have_is_refused(name: str, make_project: MakeProject) -> None:
+    project = make_project({"tables": [table_of("t", {"id": "int", name: "string"}, ["id"])]})
+    with pytest.raises(DeclarationError, match="name"):
+        project.source()
+
+
 ODD: dict[str, DbtProject] = {}
 LANDED: set[str] = set(KEYWORDS)
 
