@@ -20,7 +20,7 @@ ATTRIBUTE = T.StructType(
     ]
 )
 # A number as JSON writes one: what DynamoDB sends of a number always is.
-NUMBER = r"^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$"
+NUMBER = r"^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?\z"
 # In the text of a record, outside its strings: a scalar whose value is no string.
 NO_STRING = r'"(?:S|N|B)"\s*:\s*[^"{\s]'
 # DynamoDB nests no deeper ("Service, account, and table quotas").
@@ -51,12 +51,11 @@ def type_of(attribute: Expression) -> Expression:
     return F.when(F.size(types) == 1, types[0])
 
 
-def plain_json(attribute: Expression, kind: str, *, quotes_numbers: bool = False) -> Expression:
+def plain_json(attribute: Expression, kind: str) -> Expression:
     """What is within a list or map (`kind` is L or M), as plain JSON: `{"city": "Graz"}`. Null where that holds
     anything but values.
 
-    Numbers have all their digits; with `quotes_numbers` they are strings, for a reader that takes a fraction for a
-    double. Bytes are base64, sets are arrays.
+    Numbers have all their digits. Bytes are base64, sets are arrays.
 
     Spark has no recursion. What is innermost is rewritten in brackets of another kind first, then what is around it,
     level by level; strings are hexadecimal meanwhile, so that no bracket stands within one.
@@ -71,14 +70,13 @@ def plain_json(attribute: Expression, kind: str, *, quotes_numbers: bool = False
     encoded = F.concat(F.lit(f'{{"{kind.encode().hex().upper()}":'), F.array_join(strings, ""), F.lit("}"))
     text = F.when(~encoded.rlike(_BARE), encoded)
     # What was rewritten is written as no value is: an attribute may have the name of a type.
-    number, numbers = ("'$1'", "<$1>") if quotes_numbers else ("#$1#", "<~$1~>")
     for pattern, replacement in (
         (rf'\{{"(?:53|42)":"({_HEX})"\}}', "'$1'"),
-        (rf'\{{"4E":"({_HEX_NUMBER})"\}}', number),
+        (rf'\{{"4E":"({_HEX_NUMBER})"\}}', "#$1#"),
         (r'\{"424F4F4C":(true|false)\}', "!$1"),
         (r'\{"4E554C4C":true\}', "!null"),
         (rf'\{{"(?:5353|4253)":\[((?:{_STRINGS})?)\]\}}', "<$1>"),
-        (rf'\{{"4E53":\[((?:{_NUMBERS})?)\]\}}', numbers),
+        (rf'\{{"4E53":\[((?:{_NUMBERS})?)\]\}}', "<~$1~>"),
     ):
         text = F.regexp_replace(text, pattern, replacement)
     levels = F.least(F.regexp_count(encoded, F.lit(r'"4[CD]":[\[{]')), F.lit(_LEVELS))

@@ -97,15 +97,15 @@ def stream_parts(records: StreamRecords, table: Table, *, thorough: bool) -> lis
     fields = tuple(
         EventField(name, natural) for name, types in seen.items() if (natural := _natural(types)) is not None
     )
-    return [Part(Version(fields, whole=False), partial(_decoded, lines, seen, records.are_records))]
+    return [Part(Version(fields, whole=False, has_metadata=False), partial(_decoded, lines, seen, records.are_records))]
 
 
 def _single(records: StreamRecords) -> DataFrame:
     """One row a record: a batch is taken apart. A stream record says its key itself, whatever carries it."""
     text = F.col("value")
-    batch = F.when(
-        text.rlike(r'^\s*\{\s*"Records"\s*:'), F.from_json(F.get_json_object(text, "$.Records"), "array<string>")
-    )
+    # What follows a batch in its text would be lost: taken for a record, such a text is quarantined as a whole.
+    is_batch = text.rlike(r'^\s*\{\s*"Records"\s*:') & ~has_more_than_an_object(text)
+    batch = F.when(is_batch, F.from_json(F.get_json_object(text, "$.Records"), "array<string>"))
     each = F.when(F.size(batch) > 0, batch).otherwise(F.array(text))
     others = [name for name in records.lines.columns if name not in ("value", "_lake_key", "_lake_order")]
     order = F.col("_lake_order") + F.col("_lake_within")
@@ -215,7 +215,11 @@ def _decode(lines: DataFrame, seen: Seen, are_records: bool, table: Table, readi
         is_envelope=True,
         absent={},
         unreadable=malformed.isNotNull(),
-        further={name: Field(F.to_json(F.col("_lake_image")[name]), T.StringType()) for name in reading.refused},
+        further={
+            name: Field(F.to_json(F.col("_lake_image")[name]), T.StringType())
+            for name in reading.refused
+            if name not in fields
+        },
         placeholders=False,
     )
     return decoded_changes(parsed, table, outline)
@@ -312,7 +316,7 @@ def _record_problems(table: Table) -> Iterator[Expression]:
     number = _of_change("SequenceNumber")
     shown = F.substring(number, 1, 100)
     told = problem_of("missing_position", "dynamodb.SequenceNumber is ", shown, ", expected up to 40 digits")
-    yield F.when(number.isNotNull() & ~number.rlike(r"^\d{1,40}$"), told)
+    yield F.when(number.isNotNull() & ~number.rlike(r"^\d{1,40}\z"), told)
     created = _of_change("ApproximateCreationDateTime")
     precision = F.coalesce(_of_change("ApproximateCreationDateTimePrecision"), F.lit("not told"))
     shown = F.concat(F.substring(created, 1, 100), F.lit(", its precision "), precision)
@@ -372,10 +376,9 @@ class _Attribute:
         if isinstance(wanted, T.ArrayType) and isinstance(wanted.elementType, T.BinaryType):
             return Field(_all_or_none(F.transform(held["BS"], from_base64)), wanted, in_json=False)
         if isinstance(wanted, T.ArrayType):
-            of_list = F.from_json(plain_json(held, "L", quotes_numbers=True), "array<string>")
-            values = [of_list if name == "L" else held[name] for name in types]
+            values = [_texts_of_list(held) if name == "L" else held[name] for name in types]
             return Field(F.coalesce(*values), T.ArrayType(T.StringType()), in_json=False)
-        return Field(F.coalesce(*(self._text(held, name) for name in types)), T.StringType(), in_json=False)
+        return Field(F.coalesce(*(_text(held, name) for name in types)), T.StringType(), in_json=False)
 
     @property
     def problem(self) -> Expression:
@@ -419,20 +422,38 @@ class _Attribute:
             fits = {"N", "S"}
         return frozenset(name for name in self.types if name in fits)
 
-    @staticmethod
-    def _text(held: Expression, name: str) -> Expression:
-        """The value of that type as text: a number's own digits, lists, maps and sets as plain JSON."""
-        value = held[name]
-        if name == "N":
-            return F.when(value.rlike(NUMBER), value)
-        if name in ("L", "M"):
-            return plain_json(held, name)
-        if name == "SS":
-            return F.to_json(value)
-        if name == "NS":
-            are_numbers = F.forall(value, lambda item: item.rlike(NUMBER))
-            return F.when(are_numbers, F.concat(F.lit("["), F.array_join(value, ","), F.lit("]")))
-        return value.cast("string")
+
+def _text(held: Expression, name: str) -> Expression:
+    """The value of that type as text: a number's own digits, lists, maps and sets as plain JSON."""
+    value = held[name]
+    if name == "N":
+        return F.when(value.rlike(NUMBER), value)
+    if name in ("L", "M"):
+        return plain_json(held, name)
+    if name in ("SS", "BS"):
+        return F.to_json(value)
+    if name == "NS":
+        are_numbers = F.forall(value, lambda item: item.rlike(NUMBER))
+        return F.when(are_numbers, F.concat(F.lit("["), F.array_join(value, ","), F.lit("]")))
+    return value.cast("string")
+
+
+def _texts_of_list(held: Expression) -> Expression:
+    """The values of a list as texts, what is within them as plain JSON; null where one of them is no value."""
+
+    def read(item: Expression) -> Expression:
+        texts = (_text(item, name) for name in (*sorted(_AS_TEXT), "B", "BS"))
+        return F.struct(type_of(item).alias("kind"), F.coalesce(*texts).alias("text"))
+
+    def is_wrong(item: Expression) -> Expression:
+        return item["kind"].isNull() | ((item["kind"] != "NULL") & item["text"].isNull())
+
+    def texts_of(items: Expression) -> Expression:
+        return F.when(~F.exists(items, is_wrong), F.transform(items, lambda item: item["text"]))
+
+    items = F.transform(F.from_json(held["L"], T.ArrayType(ATTRIBUTE)), read)
+    # As the item of an array it stands in the plan once: it is long, and looked at twice.
+    return F.transform(F.array(items), texts_of)[0]
 
 
 def _all_or_none(items: Expression) -> Expression:

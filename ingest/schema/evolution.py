@@ -45,12 +45,13 @@ class Version:
     """The fields of some events that wait.
 
     `whole` is true where a schema tells all of them. Of JSON texts only those fields are known that nobody declared,
-    and the columns that some event `lacks`.
+    and the columns that some event `lacks`. With `has_metadata`, fields that are named as metadata are none of the row.
     """
 
     fields: tuple[EventField, ...]
     whole: bool = True
     lacks: tuple[str, ...] = ()
+    has_metadata: bool = True
 
 
 @dataclass(frozen=True)
@@ -346,7 +347,8 @@ def _of_added(seen: EventField, policy: SchemaPolicy) -> _Finding:
     """What a field that nobody declared makes of a run."""
     found = natural(seen)
     shown = seen.data_type.simpleString()
-    if policy.add != "keep" and (found is None or not is_column_name(seen.name)):
+    is_name = is_column_name(seen.name) and not RESERVED.fullmatch(seen.name.lower())
+    if policy.add != "keep" and (found is None or not is_name):
         told = f"column {seen.name}: silver has no type for a {shown}"
         if found is not None:
             told = f"field '{seen.name}': silver cannot have a column of that name"
@@ -411,7 +413,8 @@ def _matched(
     by_case = {name.lower(): name for name in columns}
     matched, added = dict(exact), []
     clashing: list[tuple[EventField, str]] = []
-    rest = [seen for seen in version.fields if seen.name not in exact and not RESERVED.fullmatch(seen.name)]
+    of_rows = [seen for seen in version.fields if not (version.has_metadata and RESERVED.fullmatch(seen.name))]
+    rest = [seen for seen in of_rows if seen.name not in exact]
     for same in _grouped(rest).values():
         name = by_case.get(same[0].name.lower())
         others = [seen.name for seen in same]

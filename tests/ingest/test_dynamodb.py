@@ -62,6 +62,7 @@ BAD: Mapping[str, tuple[Row | str, str]] = {
     "keys_only": (without(record("MODIFY"), "dynamodb", "NewImage"), "no NewImage says the row"),
     "no_sequence": (record("MODIFY", None), "Declare order_by: [__source_ts_us]"),
     "no_number": (record("MODIFY", "1e5"), "SequenceNumber is 1e5, expected up to 40 digits"),
+    "line_in_number": (record("MODIFY", "12\n"), "expected up to 40 digits"),
     "too_long": (record("MODIFY", "1" * 41), "expected up to 40 digits"),
     "unknown_event": (record("UPSERT"), "eventName is UPSERT, expected one of INSERT, MODIFY, REMOVE"),
     "no_key": (record("MODIFY", key={"NULL": True}), "key column id is null"),
@@ -69,6 +70,7 @@ BAD: Mapping[str, tuple[Row | str, str]] = {
     "no_time": ({**GOOD, "dynamodb": {**GOOD["dynamodb"], _TIME: "today"}}, f"{_TIME} is today"),
     "cut": (json.dumps(GOOD)[:-9], "does not parse as JSON"),
     "twice": (json.dumps(GOOD) * 2, "something follows it in the text"),
+    "batch_twice": (json.dumps({"Records": [GOOD]}) * 2, "something follows it in the text"),
     "list": (json.dumps([GOOD]), "JSON, but not a JSON object"),
     "other": (json.dumps({"hello": "world"}), "no stream record: it lacks dynamodb"),
 }
@@ -77,6 +79,18 @@ BAD: Mapping[str, tuple[Row | str, str]] = {
 MORE: Mapping[str, Any] = {
     "a": {"N": "1.50"}, "b": {"BOOL": True}, "c": {"SS": ["x"]}, "d": {"M": {"e": {"N": "1"}}}, "f": {"NULL": True},
 }  # fmt: skip
+
+
+# Values within a list, and the texts that they are; lists that hold what is no value.
+NESTED: Sequence[tuple[Attribute, str | None]] = (
+    ({"M": {"q": {"N": "1.23456789012345678901"}, "at": {"L": [{"N": "2"}]}}},
+     '{"q":1.23456789012345678901,"at":[2]}'),
+    ({"L": [{"N": "3.50"}, {"NULL": True}]}, "[3.50,null]"), ({"NS": ["1.50"]}, "[1.50]"), ({"SS": ["a"]}, '["a"]'),
+    ({"BS": ["AA=="]}, '["AA=="]'), ({"B": "AA=="}, "AA=="), ({"N": "3.50"}, "3.50"), ({"BOOL": True}, "true"),
+    ({"NULL": True}, None), ({"S": ""}, ""), ({"S": '{"x'}, '{"x'),
+)  # fmt: skip
+NO_LISTS: Sequence[Any] = (["a"], [{"X": "1"}], [{"N": "abc"}], [{"M": {"a": {"X": "1"}}}], [{"S": "a", "N": "1"}], [1])
+NO_NAMES = ("", "\U00020bb7", "__typename", "__op", "_hoodie_commit_time", "_HOODIE_FILE_NAME", "_lake_x", "a b")
 
 
 def _undeclared(name: str, policy: str, *batches: Sequence[Row]) -> Scenario:
@@ -118,6 +132,13 @@ SCENES = (
     _undeclared("evolves", "evolve", [record("INSERT", "1", **MORE)],
                 [record("MODIFY", "2", a={"N": "7"}), record("MODIFY", "3", g={"X": "x"})]),
     _undeclared("keeps", "keep", [record("INSERT", "1", **MORE)]),
+    Scenario("lists", {"id": "int", "items": "array<string>"}, ["id"],
+             [[record("INSERT", "1", items={"L": [each for each, _ in NESTED]}),
+               *(record("MODIFY", "2", items={"L": items}) for items in NO_LISTS)]], [],
+             options={"connector": "dynamodb"}),
+    _undeclared("names", "evolve", [record("INSERT", "1", other={"S": "x"}, __typename={"NULL": True}),
+                                    *(record("MODIFY", "2", **{name: {"S": "x"}}) for name in NO_NAMES)]),
+    _undeclared("names_kept", "keep", [record("MODIFY", "2", **{name: {"S": "x"}}) for name in NO_NAMES]),
     _undeclared("sets_aside", "quarantine", [record("INSERT", "1"), record("MODIFY", "2", a={"S": "x"})]),
 )  # fmt: skip
 
@@ -151,6 +172,25 @@ def test_an_attribute_that_is_not_declared_follows_the_policy(played: dict[str, 
     assert played["keeps"].rows == [{"id": 1}]
     assert "`a`" not in played["keeps"].project.silver(spark, "keeps").columns()
     assert [reason.split(" (")[0] for reason in played["sets_aside"].reasons] == ["column a is not declared"]
+
+
+@pytest.mark.spark
+def test_an_attribute_that_no_column_can_be_named_after_is_not_lost(
+    played: dict[str, Played], spark: SparkSession
+) -> None:
+    """Whether the name is none of Hudi's, or one that ingest or Hudi has: AppSync writes `__typename`."""
+    told = [reason.split(" (")[0] for reason in played["names"].reasons]
+    assert told == [f"field '{name}': silver cannot have a column of that name" for name in NO_NAMES]
+    assert played["names"].project.rows(spark, "names", "id", "other") == [{"id": 1, "other": "x"}]
+    assert (played["names_kept"].rows, played["names_kept"].reasons) == ([{"id": 1}], [])
+    assert played["names"].errors == played["names_kept"].errors == []
+
+
+@pytest.mark.spark
+def test_what_is_within_the_elements_of_a_list_is_plain_json(played: dict[str, Played]) -> None:
+    """As in a column of text: numbers are numbers, with all their digits."""
+    assert played["lists"].rows == [{"id": 1, "items": [text for _, text in NESTED]}]
+    assert ["is not exactly a array<string>" in reason for reason in played["lists"].reasons] == [True] * len(NO_LISTS)
 
 
 @pytest.mark.spark
