@@ -39,6 +39,17 @@ REBASE_MODES = {
 # An array may hold nulls: Parquet's writer of Avro records refuses them by default, for the sake of old readers (its
 # AvroWriteSupport, WRITE_OLD_LIST_STRUCTURE). Hudi upserts by it.
 NULLS_IN_ARRAYS = {"spark.hadoop.parquet.avro.write-old-list-structure": "false"}
+# The greatest lengths, in bytes and in items, that Avro's decoder makes room for (its SystemLimitException). Bytes that
+# are not of their schema may say a length of 2 GB: the room for it does not fit in the heap, and Spark ends Java for
+# that. Options of Java, for the decoder reads them once.
+_AVRO_LIMITS = " ".join(
+    f"-Dorg.apache.avro.limits.{of}={limit}"
+    for of, limit in (
+        ("bytes.maxLength", 128 * 2**20),
+        ("string.maxLength", 128 * 2**20),
+        ("collectionItems.maxLength", 16 * 2**20),
+    )
+)
 # How long a command waits for another one to leave the embedded catalog.
 _CATALOG_WITHIN_S = 15
 log = logging.getLogger(__name__)
@@ -74,7 +85,7 @@ def open_session(project: Project, more_settings: Mapping[str, str] = MappingPro
     builder = SparkSession.builder.enableHiveSupport()
     defaults = {**REBASE_MODES, **NULLS_IN_ARRAYS, **s3.settings()}
     given = {**defaults, **(target.get("server_side_parameters") or {}), **more_settings}
-    settings = {key: str(value) for key, value in given.items()}
+    settings = with_java_options({key: str(value) for key, value in given.items()})
     for key, value in settings.items():
         builder = builder.config(key, value)
     if SparkContext._gateway is None:
@@ -89,6 +100,13 @@ def open_session(project: Project, more_settings: Mapping[str, str] = MappingPro
     quiet_size_estimator(session)
     quiet_accumulators(session)
     return session
+
+
+def with_java_options(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings, with Avro's limits for the driver and the executors. Of two equal options Java takes the last one:
+    the profile's own."""
+    names = [f"spark.{process}.extraJavaOptions" for process in ("driver", "executor")]
+    return {**settings, **{name: f"{_AVRO_LIMITS} {settings.get(name, '')}".strip() for name in names}}
 
 
 def lasting(project: Project) -> Mapping[str, str]:
