@@ -140,7 +140,7 @@ def _common_prefix(texts: Sequence[str]) -> tuple[str, ConnectSchema] | None:
         return None
     try:
         _, end = JSONDecoder().raw_decode(texts[0], len(begins))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     prefix = f'{texts[0][:end]},"payload":'
     known = connect_schema(texts[0][len(begins) : end])

@@ -33,6 +33,9 @@ EXAMPLES = 20
 _MANY = 50_000
 # More forms of events than this in a batch are not told apart one by one.
 _MOST_FORMS = 1000
+# Where Spark's reader would keep corrupt records, of which there are none. It refuses all events where one has a field
+# of that name (by default `_corrupt_record`) that is no text.
+_CORRUPT = ("columnNameOfCorruptRecord", "\x00")
 _ROWLESS = r'"(__)?op"\s*:\s*"[dtm]"'
 
 
@@ -84,7 +87,9 @@ class JsonForms:
         texts = [text for text in texts if text.strip() != "null"]
         try:
             events = [loads(text) for text in texts]
-        except ValueError:
+            # A key that is no Unicode (a lone surrogate) cannot stand in an expression: this raises a ValueError.
+            "".join(key for event in events if isinstance(event, dict) for key in event).encode()
+        except (ValueError, RecursionError):
             return None
         columns = {column.name for column in table.columns}
         known = columns | set(table.excluded)
@@ -238,7 +243,8 @@ def unknown_fields(lines: DataFrame, table: Table) -> tuple[EventField, ...]:
     session = lines.sparkSession
     encoders = java_class(session, "org.apache.spark.sql.Encoders")
     texts = getattr(rows._jdf, "as")(encoders.STRING())
-    inferred = T.StructType.fromJson(loads(session._jsparkSession.read().json(texts).schema().json()))
+    reader = session._jsparkSession.read().option(*_CORRUPT)
+    inferred = T.StructType.fromJson(loads(reader.json(texts).schema().json()))
     return tuple(EventField(item.name, item.dataType) for item in inferred if item.name in names)
 
 

@@ -132,7 +132,7 @@ def schema_id_of(column: str, id_bytes: int) -> Expression:
 def _meanings_of_json(example: bytes | None) -> Mapping[str, str]:
     try:
         key = loads(example or b"null")
-    except ValueError:
+        found = connect_schema(dumps(key.get("schema"))) if isinstance(key, dict) and "payload" in key else None
+    except (ValueError, RecursionError):
         return {}
-    found = connect_schema(dumps(key.get("schema"))) if isinstance(key, dict) and "payload" in key else None
     return found.meanings if found else {}

@@ -45,12 +45,14 @@ def connect_schema(text: str) -> ConnectSchema | None:
     """The schema of a payload that is a struct; None for any other text, which says nothing of an event's columns."""
     try:
         written = json.loads(text)
+        # A name that is no Unicode (a lone surrogate) cannot stand in an expression: this raises a ValueError.
+        json.dumps(written, ensure_ascii=False).encode()
         if not isinstance(written, dict) or written.get("type") != "struct":
             return None
         payload = _type_of(written)
         assert isinstance(payload, T.StructType)
         return ConnectSchema(payload, dict(_meanings(written["fields"])))
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

@@ -100,6 +100,46 @@ def test_every_bad_line_is_quarantined_with_reason_place_and_bytes(
         assert (row["source_table"], row["topic"], row["partition"], row["start_offset"]) == ("item", TOPIC, 0, 0)
 
 
+# The policy of a table, the lines that are delivered to it, and what must come of them.
+ODD: dict[str, tuple[dict[str, str], list[str | dict[str, Any]], Counts]] = {
+    "nested deeper than a parser goes": (
+        {},
+        [pg("c", 1, id=1, note="a"), '{"id":2,"note":' + "[" * 1500 + "]" * 1500 + ',"__op":"c","__lsn":2}'],
+        Counts(read=2, applied=1, quarantined=1),
+    ),
+    "nested in a schema": (
+        {},
+        ['{"schema":' + '{"a":' * 1500 + "1" + "}" * 1500 + ',"payload":null}', pg("c", 1, id=1, note="a")],
+        Counts(read=2, applied=1, quarantined=1),
+    ),
+    "a key that is half a character": (
+        {"add": "keep"},
+        ['{"id":1,"note":"a","\\ud800":1,"__op":"c","__lsn":1,"__deleted":"false"}', pg("c", 2, id=2, note="b")],
+        Counts(read=2, applied=2),
+    ),
+    "a field of the name that Spark gives to corrupt records": (
+        {"add": "evolve"},
+        [pg("c", 1, id=1, note="a"), {**pg("c", 2, id=2, note="b"), "_corrupt_record": 5}],
+        Counts(read=2, applied=2),
+    ),
+}
+
+
+def test_odd_texts_stop_neither_their_table_nor_the_others(make_project: MakeProject, spark: SparkSession) -> None:
+    """Each of them once ended the command, with everything that the other tables had."""
+    columns = {"id": "int", "note": "string"}
+    tables = [
+        table_of(f"odd_{number}", columns, ["id"], schema_policy=policy, quarantine_limit={"share": 1.0})
+        for number, (policy, _, _) in enumerate(ODD.values())
+    ]
+    project = make_project({"tables": tables})
+    for number, (_, lines, _) in enumerate(ODD.values()):
+        project.deliver(f"shop.odd_{number}", 0, lines)
+    landed = project.land_well(spark)
+    found = {name: landed[f"odd_{number}"].counts for number, name in enumerate(ODD)}
+    assert found == {name: counts for name, (_, _, counts) in ODD.items()}
+
+
 def test_lines_that_say_nothing_are_ignored_and_counted(make_project: MakeProject, spark: SparkSession) -> None:
     """Empty lines, Kafka's tombstones, heartbeat-like messages of the log."""
     project = make_project({"tables": [items()]})
