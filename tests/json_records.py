@@ -29,7 +29,11 @@ def as_bytes(value: Value) -> bytes | None:
 
 
 def records(
-    project: DbtProject, *content: tuple[Value, Value], offset: int = 0, places: Sequence[tuple[int, int]] | None = None
+    project: DbtProject,
+    *content: tuple[Value, Value],
+    offset: int = 0,
+    places: Sequence[tuple[int, int]] | None = None,
+    topic: str = TOPIC,
 ) -> int:
     """Delivers records of keys and values, as Parquet with the columns of Spark's Kafka source; how many they are.
 
@@ -44,7 +48,7 @@ def records(
     }
     sink = io.BytesIO()
     pq.write_table(pa.table(rows), sink)
-    path = project.bronze / TOPIC / f"{TOPIC}+0+{offset:010d}.parquet"
+    path = project.bronze / topic / f"{topic}+0+{offset:010d}.parquet"
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(sink.getvalue())
     return len(content)

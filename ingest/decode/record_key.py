@@ -27,8 +27,11 @@ from ingest.schema.connect import connect_schema
 
 # The text of a record's key as a JSON object, where it was looked at.
 KEY_TEXT = "_lake_key_text"
-# Not the text of a value: another kind of JSON, or a struct as Connect's StringConverter writes it.
-_NO_SCALAR = r'^\s*([\[{"]|Struct\{)'
+# A whole JSON string. Any other bare value is its own text, as Connect's StringConverter writes it: of `1.10` and
+# `10 Downing Street` a JSON parser makes 1.1 and 10.
+_JSON_STRING = r'^"(?:[^"\\]|\\.)*+"$'
+# Not the text of a value: another kind of JSON, or a struct as that converter writes it.
+_NO_SCALAR = r"^(\s*[\[{]|Struct\{)"
 
 
 @dataclass(frozen=True)
@@ -109,12 +112,17 @@ class RecordKeys:
         """The columns of the table's key in a record's key, from its `KEY_TEXT`; a value is null where it has none."""
         text = F.col(KEY_TEXT)
 
+        members = F.from_json(text, "map<string,string>")
+
         def value(name: str) -> Expression:
-            member = F.get_json_object(text, f"$['{name}']")
+            # As elsewhere, a name may be written in another case.
+            by_case = F.map_values(F.map_filter(members, lambda key, _: F.lower(key) == name.lower()))
+            member = F.coalesce(F.get_json_object(text, f"$['{name}']"), F.get(by_case, 0))
             if len(table.key) > 1:
                 return member
-            scalar = F.coalesce(F.get_json_object(text, "$"), F.when(~text.rlike(_NO_SCALAR), text))
-            return F.when(text.startswith("{"), member).otherwise(F.when(~text.rlike(r"^\s*[\[]|^Struct\{"), scalar))
+            is_string = text.rlike(_JSON_STRING)
+            scalar = F.coalesce(F.when(is_string, F.get_json_object(text, "$")), text)
+            return F.when(text.startswith("{"), member).otherwise(F.when(~text.rlike(_NO_SCALAR), scalar))
 
         return {name: Field(value(name), T.StringType(), self.meanings.get(name)) for name in table.key}
 

@@ -16,7 +16,7 @@ Key = tuple[Any, ...]
 Row = Mapping[str, Any]
 NOISE = ("message", "heartbeat", "transaction", "schema_change")
 # Texts that look like something else, in keys.
-AWKWARD = ("", ",", "a,b:1", '"', "null", "é\\", "0", " ", "{}", "[]", "a", "b")
+AWKWARD = ("", ",", "a,b:1", '"', ".10", " Street", "null", "é\\", "0", " ", "{}", "[]")
 # Keys that bad events name, and nothing else.
 _BAD_KEYS = 900
 # Offsets of a batch begin here, times its number: partitions have equal ones.

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from conftest import MakeProject, pg
+from conftest import MakeProject, pg, table_of
 from json_records import ALL, PLAIN, Value, envelope, items, records, without_rewrite
 from pyspark.sql import SparkSession
 from registry_server import serve, use_registry
@@ -51,6 +51,38 @@ def test_a_delete_is_of_its_records_key(make_project: MakeProject, spark: SparkS
         )
         assert project.land_well(spark)["item"].counts == Counts(read=5, superseded=5)
     assert project.rows(spark, "item") == []
+
+
+BARE = ["10 Downing Street", "1.10", "1e5", "true love", "007", "12.50", "NaN", "1 2", "null", '"', 'a "b"']
+# What a JSON parser makes of some of those.
+NEIGHBOURS = ["10", "1.1", "100000.0", "true", "7", "12.5", "1"]
+
+
+def test_a_bare_key_is_its_own_text(make_project: MakeProject, spark: SparkSession) -> None:
+    """As StringConverter writes it; a JSON string is what it says. No other row is deleted."""
+    columns = {"id": "string", "note": "string"}
+    project = make_project(items(columns, **ALL))
+    texts = {**{key: key for key in BARE}, "a b": '"a b"', 'c"\u00e9': '"c\\"\\u00e9"'}
+    rows = [*texts, *NEIGHBOURS]
+    created: list[tuple[Value, Value]] = [(None, envelope("c", 1, after={"id": key, "note": "n"})) for key in rows]
+    records(project, *created, *((key, envelope("d", 9)) for key in texts.values()))
+    assert project.land_well(spark)["item"].counts == Counts(read=len(rows) + len(texts), applied=len(rows),
+                                                             superseded=len(texts))  # fmt: skip
+    assert [row["id"] for row in project.rows(spark, "item")] == sorted(NEIGHBOURS)
+
+
+def test_a_key_may_be_written_in_another_case(make_project: MakeProject, spark: SparkSession) -> None:
+    columns = {"a": "int", "b": "int", "note": "string"}
+    tables = [table_of("one", columns, ["a"]), table_of("two", columns, ["a", "b"])]
+    project = make_project({"tables": tables})
+    for name, key in (("one", {"A": 1}), ("two", {"A": 1, "b": 2})):
+        events: list[tuple[Value, Value]] = [
+            (key, envelope("c", 1, after={"a": 1, "b": 2, "note": "n"})),
+            (key, envelope("d", 2)),
+        ]
+        records(project, *events, topic=f"shop.{name}")
+    landed = project.land_well(spark)
+    assert {landed[name].counts for name in ("one", "two")} == {Counts(read=2, applied=1, superseded=1)}
 
 
 def test_a_quarantined_delete_is_replayed_with_its_key(make_project: MakeProject, spark: SparkSession) -> None:
