@@ -15,8 +15,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
+from hashlib import md5
 from json import dumps
 from typing import Literal, Self
+from uuid import UUID
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
@@ -33,14 +35,19 @@ LONG_DIGITS = 16
 
 @dataclass(frozen=True)
 class Placeholder:
-    """What Debezium writes in place of a value that the log does not hold: as text, bytes, or the items of an array."""
+    """What Debezium writes in place of a value that the log does not hold.
+
+    It is the placeholder as text or bytes; of hstore as key and value; of an array as its only item, of uuid[] as the
+    UUID of its bytes, and of numbers as an item for each byte. A boolean[] has none: Debezium leaves the column out.
+    Sources: its UnchangedToastedPlaceholder, and debezium/debezium pull request 7815 for the other arrays of numbers.
+    """
 
     value: str
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What the text of a JSON event holds then: the placeholder, its base64, or its bytes as numbers."""
-        return (self.value, self._base64, dumps(self._bytes, separators=(",", ":"))[1:-1])
+        """What the text of a JSON event holds then: the placeholder, its base64 or UUID, or its bytes as numbers."""
+        return (self.value, *self._others, *(_compact(items)[1:-1] for items in self._numbers))
 
     def may_replace(self, data_type: T.DataType) -> bool:
         """Whether a value that is written with this type may be a placeholder."""
@@ -49,25 +56,47 @@ class Placeholder:
     def replaces(self, value: Expression, data_type: T.DataType) -> Expression:
         """Whether a value is a placeholder. Never null."""
         if isinstance(data_type, T.StringType):
-            texts = [self.value, self._base64, dumps([self.value]), dumps(self._bytes, separators=(",", ":"))]
-            return F.coalesce(value.isin(*texts), F.lit(False))
-        if isinstance(data_type, T.BinaryType):
-            return F.coalesce(value == F.lit(self.value).cast("binary"), F.lit(False))
-        items = data_type.elementType if isinstance(data_type, T.ArrayType) else None
+            arrays = [[self.value], *([text] for text in self._others), *self._numbers]
+            found = value.isin(self.value, self._others[0], *map(_compact, (*arrays, {self.value: self.value})))
+        elif isinstance(data_type, T.BinaryType):
+            found = value == F.lit(self.value).cast("binary")
+        elif isinstance(data_type, T.MapType):
+            found = F.map_keys(value) == F.array(F.lit(self.value))
+        elif isinstance(data_type, T.ArrayType):
+            found = value.isin(*self._arrays(data_type.elementType))
+        else:
+            found = F.lit(False)
+        return F.coalesce(found, F.lit(False))
+
+    def _arrays(self, items: T.DataType) -> list[Expression]:
+        """The arrays that stand for one that the log does not hold."""
+        arrays: list[list[Expression]] = []
         if isinstance(items, T.StringType):
-            return F.coalesce(value == F.array(F.lit(self.value)), F.lit(False))
-        if isinstance(items, T.IntegerType | T.LongType):
-            whole = F.array(*(F.lit(item).cast(items) for item in self._bytes))
-            return F.coalesce(value == whole, F.lit(False))
-        return F.lit(False)
+            arrays = [[F.lit(text)] for text in (self.value, *self._others)]
+            arrays += [[F.lit(str(item)) for item in self._numbers[0]]]
+        elif isinstance(items, T.BinaryType):
+            arrays = [[F.lit(self.value).cast("binary")]]
+        elif isinstance(items, T.NumericType):
+            arrays = [[F.lit(item).cast(items) for item in self._numbers[0]]]
+        return [F.array(*array) for array in arrays]
 
     @property
-    def _base64(self) -> str:
-        return base64.b64encode(self.value.encode()).decode()
+    def _others(self) -> tuple[str, str]:
+        """The placeholder's base64, and its UUID as Java's UUID.nameUUIDFromBytes makes it."""
+        content = self.value.encode()
+        uuid = UUID(bytes=md5(content, usedforsecurity=False).digest(), version=3)
+        return base64.b64encode(content).decode(), str(uuid)
 
     @property
-    def _bytes(self) -> list[int]:
-        return list(self.value.encode())
+    def _numbers(self) -> tuple[list[int], list[float], list[str]]:
+        """The items of an array of numbers: whole, with a fraction, and as `decimal.handling.mode: string` has them."""
+        items = list(self.value.encode())
+        return items, [float(item) for item in items], [str(item) for item in items]
+
+
+def _compact(value: object) -> str:
+    """As Kafka Connect writes JSON."""
+    return dumps(value, separators=(",", ":"))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 from datetime import UTC, date, datetime, timedelta
@@ -13,11 +14,12 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import MakeProject, pg, unwrapped
+from conftest import MakeProject, pg, table_of, unwrapped
 from json_records import ALL, TOPIC, avro, connect, envelope, items, money, records, with_schema
 from pyspark.sql import SparkSession
 from registry_server import serve, use_registry
 
+from ingest.schema.connectors import UNAVAILABLE_VALUE
 from ingest.silver.state import Counts
 
 pytestmark = pytest.mark.spark
@@ -230,3 +232,45 @@ def test_debeziums_own_fields_order_changes_and_ties_are_counted(
     assert project.land_well(spark)["item"].counts == Counts(read=1, applied=1)
     assert [(row["id"], row["note"]) for row in project.rows(spark, "item")] == [(1, "d"), (2, "z")]
     assert [row["reason_code"] for row in project.quarantined(spark)] == ["missing_position"]
+
+
+AWAY = [float(item) for item in UNAVAILABLE_VALUE.encode()]
+# By column: its type, how Connect writes it, a value, and what Debezium writes where the log does not hold it.
+TOASTED: dict[str, tuple[str, dict[str, Any], Any, Any]] = {
+    "pairs": ("string", connect("string"), '{"a":"b"}', f'{{"{UNAVAILABLE_VALUE}":"{UNAVAILABLE_VALUE}"}}'),
+    "mapped": ("string", connect("map", keys=connect("string"), values=connect("string")), {"a": "b"},
+               {UNAVAILABLE_VALUE: UNAVAILABLE_VALUE}),
+    "uuids": ("array<string>", connect("array", items=connect("string")), ["9d4c4f3e-0000-3000-8000-000000000000"],
+              ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"]),
+    "files": ("array<binary>", connect("array", items=connect("bytes")), ["AP8="],
+              [base64.b64encode(UNAVAILABLE_VALUE.encode()).decode()]),
+    "small": ("array<int>", connect("array", items=connect("int16")), [1], list(UNAVAILABLE_VALUE.encode())),
+    "real": ("array<float>", connect("array", items=connect("float")), [1.5], AWAY),
+    "exact": ("array<double>", connect("array", items=connect("double")), [1.5], AWAY),
+    "prices": ("array<decimal(8,2)>", connect("array", items=connect("string")), ["1.50"],
+               [str(item) for item in UNAVAILABLE_VALUE.encode()]),
+}  # fmt: skip
+
+
+def test_no_placeholder_of_any_type_is_taken_for_a_value(make_project: MakeProject, spark: SparkSession) -> None:
+    """An update of another column leaves what PostgreSQL's log does not hold as it was."""
+    columns = {"id": "int", "note": "string", **{name: declared for name, (declared, *_) in TOASTED.items()}}
+    row = {"id": connect("int32"), "note": connect("string"), **{name: kind for name, (_, kind, *_) in TOASTED.items()}}
+    values = {name: value for name, (_, _, value, _) in TOASTED.items()}
+    away = {name: value for name, (*_, value) in TOASTED.items()}
+    events = [pg("c", 1, id=1, note="a", **values), pg("u", 2, id=1, note="b", **away)]
+    project = make_project({"tables": [table_of(name, columns, ["id"]) for name in ("plain", "schema")]})
+    project.deliver("shop.plain", 0, events)
+    project.deliver("shop.schema", 0, [with_schema(event, row) for event in events])
+    landed = project.land_well(spark)
+    for name in ("plain", "schema"):
+        assert landed[name].counts == Counts(read=2, applied=1, superseded=1)
+        (found,) = project.rows(spark, name)
+        assert found == {
+            "id": 1,
+            "note": "b",
+            **values,
+            "mapped": '{"a":"b"}',
+            "files": [bytearray(b"\0\xff")],
+            "prices": [Decimal("1.50")],
+        }
