@@ -47,10 +47,34 @@ MISREAD = "not of the form of the events before it"
 UNLIKE = "_lake_unlike"
 # The members of an envelope that say what a row is, or what a logical decoding message says.
 IMAGES = ("before", "after", "message")
-# What is no change of a row, by the fields that it has: heartbeats have no other. Source: Debezium's documentation of
-# the heartbeat, transaction metadata and schema change topics.
-HEARTBEAT = frozenset({"ts_ms"})
-CONTROL = (HEARTBEAT, frozenset({"event_count", "status", "id"}), frozenset({"tableChanges", "ddl"}))
+# All members of an envelope.
+MEMBERS = frozenset({*IMAGES, "source", "op", "transaction", "ts_ms", "ts_us", "ts_ns"})
+
+
+@dataclass(frozen=True)
+class Control:
+    """An event that is no change of a row, by its fields: those that it has, and if they are known all it may have.
+
+    Sources: Debezium's documentation of the heartbeat, transaction metadata and schema change topics.
+    """
+
+    has: frozenset[str]
+    may_have: frozenset[str] | None = None
+
+    def describes(self, names: Set[str]) -> bool:
+        """Whether an event with these fields is one."""
+        is_its = self.has <= names and (self.may_have is None or names <= self.may_have)
+        # What the unwrap transform has written is a row, whatever its columns are called.
+        return is_its and not any(name.startswith("__") for name in names)
+
+
+_TRANSACTION = frozenset({"status", "id", "event_count"})
+HEARTBEAT = Control(frozenset({"ts_ms"}), frozenset({"ts_ms"}))
+CONTROL = (
+    HEARTBEAT,
+    Control(_TRANSACTION, _TRANSACTION | {"data_collections", "ts_ms", "ts_us", "ts_ns"}),
+    Control(frozenset({"tableChanges", "ddl"})),
+)
 
 
 @dataclass(frozen=True)
@@ -61,19 +85,15 @@ class Part:
     decode: Callable[[Table, Reading], DataFrame]
 
 
-def is_of_control(names: Set[str], fields: Set[str]) -> bool:
-    return names == fields if fields == HEARTBEAT else fields <= names
-
-
-def control_of(table: Table) -> list[frozenset[str]]:
-    """What is no change of this table: its columns may be those of a control event."""
-    columns = {column.name for column in table.columns}
-    return [fields for fields in CONTROL if not is_of_control(columns, fields)]
+def control_of(table: Table) -> list[Control]:
+    """What is no change of this table: its declared columns may be those of a control event."""
+    columns = {column.name for column in table.columns if column.declared}
+    return [each for each in CONTROL if not (columns == each.has if each is HEARTBEAT else each.has <= columns)]
 
 
 def is_control_schema(names: Set[str], table: Table) -> bool:
     """Whether a record with these fields is no change of a row: a heartbeat, a transaction marker, a schema change."""
-    return any(is_of_control(names, fields) for fields in control_of(table))
+    return any(control.describes(names) for control in control_of(table))
 
 
 @dataclass(frozen=True)

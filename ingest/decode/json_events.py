@@ -381,8 +381,14 @@ class _JsonRow:
 
     def _either(self, field: Field, name: str) -> Field:
         """A column that is found by its own name, or by the one that differs from it by case."""
-        here = F.when(has_key(self.json, name), field.value.cast("string")).otherwise(self.member(self.names[name]))
-        return Field(here, T.StringType())
+        image = self.json
+        if self.is_envelope:
+            before, after = (F.get_json_object(self.json, f"$.{side}") for side in ("before", "after"))
+            image = F.when(F.col("_lake_event.op") == "d", before).otherwise(after)
+        # Of the row alone: an envelope's `source` has a `name` and a `version` too.
+        is_here = F.coalesce(F.array_contains(F.json_object_keys(image), name), F.lit(False))
+        there = F.get_json_object(image, f"$['{self.names[name]}']")
+        return Field(F.when(is_here, field.value.cast("string")).otherwise(there), T.StringType())
 
 
 def _is_alike(text: Expression, seen: JsonForms, table: Table) -> Expression:

@@ -6,7 +6,7 @@ Expressions for what no text holds would cost more to plan than a small batch to
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from hashlib import sha256
@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ingest.config.tables import Table
-from ingest.decode.decoded import HEARTBEAT, IMAGES, control_of, is_control_schema
+from ingest.decode.decoded import IMAGES, MEMBERS, control_of, is_control_schema
 from ingest.decode.flat_json import FlatForm
 from ingest.schema.connectors import connector_of
 from ingest.schema.evolution import EventField
@@ -130,8 +130,10 @@ class JsonForms:
         whole = [set(names or ()) for form, names in keyed if not form["rowless"]]
         columns = [column.name for column in table.columns]
         known = {*columns, *table.excluded}
-        rows = [names for names in images if not table.key or names & set(table.key)]
-        more = any(name not in known and not name.startswith("__") for names in rows for name in names)
+        key, by_case = {name.lower() for name in table.key}, {name.lower() for name in columns}
+        rows = [names for names in images if not key or key & {name.lower() for name in names}]
+        others = {name for names in rows for name in names if name not in known and not name.startswith("__")}
+        more = bool(others) if looks_for_more else any(name.lower() in by_case for name in others)
         flat_forms = [form for form in found if not form["enveloped"]]
         lacks = [name for name in columns if many or any(name not in names for names in whole)]
         return cls(
@@ -141,7 +143,7 @@ class JsonForms:
             nested=many or any(form["nested"] for form in found),
             placeholder=many or any(form["placeholder"] for form in found),
             control=many or any(says_no_row(form) for form in found),
-            unknown=looks_for_more and (many or more),
+            unknown=many or more,
             partial=frozenset(name for name in columns if many or any(name not in names for names in images)),
             lacks=tuple(lacks) if looks_for_all else (),
             keys=None if many else frozenset(key for form in flat_forms for key in form["keys"] or ()),
@@ -158,6 +160,7 @@ def forms(lines: DataFrame, table: Table, *, thorough: bool) -> list[Row]:
     keys, enveloped = F.col("keys"), F.col("enveloped")
     is_row_of = F.array_contains(keys, "op") & F.array_contains(keys, "source")
     has_image = reduce(lambda left, right: left | right, (F.array_contains(keys, name) for name in IMAGES))
+    has_image |= _are_of_envelope(keys)
     flat = F.array_contains(keys, "__op") | F.array_contains(keys, "__deleted")
     read = (
         lines.select(text.alias("text"), F.json_object_keys(text).alias("outer"))
@@ -172,7 +175,7 @@ def forms(lines: DataFrame, table: Table, *, thorough: bool) -> list[Row]:
         "enveloped",
         keys,
         schema,
-        F.when(enveloped, F.json_object_keys(F.get_json_object("body", "$.after"))).alias("image"),
+        F.when(enveloped, F.json_object_keys(_image(F.col("body")))).alias("image"),
         (F.col("text").rlike(_ROWLESS) if looks_for_all else F.lit(False)).alias("rowless"),
     ).agg(
         F.bool_or(~ends_at_first_brace(F.col("text"))).alias("nested"),
@@ -225,15 +228,13 @@ def unknown_fields(lines: DataFrame, table: Table) -> tuple[EventField, ...]:
     An event without the table's key says nothing of its columns.
     """
     event = F.btrim(body(F.col("value")), F.lit(WHITE_SPACE))
-    row = F.when(is_envelope(event), F.get_json_object(event, "$.after")).otherwise(
-        F.when(~is_control(event, table), event)
-    )
+    row = F.when(is_envelope(event), _image(event)).otherwise(F.when(~is_control(event, table), event))
     known = F.array(*(F.lit(name) for name in (*(column.name for column in table.columns), *table.excluded)))
     more = F.filter(F.array_except(F.json_object_keys("row"), known), lambda name: ~name.startswith("__"))
     suspects = lines.select(row.alias("row")).where(F.size(more) > 0)
-    keyed = [F.element_at("keys", name).isNotNull() for name in table.key]
-    is_row = reduce(lambda left, right: left | right, keyed) if keyed else F.lit(True)
     valued = F.map_keys(F.map_filter("keys", lambda key, value: value.isNotNull() & ~key.startswith("__")))
+    key_names = [name.lower() for name in table.key]
+    is_row = F.exists(valued, lambda name: F.lower(name).isin(key_names)) if key_names else F.lit(True)
     keys = F.from_json("row", "map<string,string>").alias("keys")
     unknown = suspects.select("row", keys).where(is_row).withColumn("unknown", F.array_except(valued, known))
     rows = unknown.where(F.size("unknown") > 0).select("row")
@@ -246,6 +247,11 @@ def unknown_fields(lines: DataFrame, table: Table) -> tuple[EventField, ...]:
     reader = session._jsparkSession.read().option(*_CORRUPT)
     inferred = T.StructType.fromJson(loads(reader.json(texts).schema().json()))
     return tuple(EventField(item.name, item.dataType) for item in inferred if item.name in names)
+
+
+def _image(envelope: Expression) -> Expression:
+    """The row of an envelope: as it is, or of a delete as it was."""
+    return F.coalesce(F.get_json_object(envelope, "$.after"), F.get_json_object(envelope, "$.before"))
 
 
 def _is_wrapped(text: Expression, keys: Expression | None = None) -> Expression:
@@ -281,23 +287,36 @@ def is_envelope(json: Expression) -> Expression:
     return F.coalesce(
         has_key(json, "op")
         & has_key(json, "source")
-        & reduce(lambda left, right: left | right, (has_key(json, name) for name in IMAGES))
+        & (
+            reduce(lambda left, right: left | right, (has_key(json, name) for name in IMAGES))
+            | _are_of_envelope(F.json_object_keys(json))
+        )
         & ~has_key(json, "__op")
         & ~has_key(json, "__deleted"),
         F.lit(False),
     )
 
 
+def _are_of_envelope(keys: Expression) -> Expression:
+    """Whether all keys are members of an envelope. A truncate has no row, and may have no member for it."""
+    return F.size(F.array_except(keys, _texts(MEMBERS))) == 0
+
+
 def is_control(json: Expression, table: Table) -> Expression:
     """`is_control_schema`, of a JSON text. Never null; the search for the bare text is cheap and comes first."""
     keys = F.json_object_keys(json)
     found = F.lit(False)
-    for fields in control_of(table):
-        first, *others = sorted(fields)
-        wanted = F.array(*map(F.lit, [first, *others]))
-        is_one = keys == wanted if fields == HEARTBEAT else F.size(F.array_except(wanted, keys)) == 0
+    for control in control_of(table):
+        first, *_ = sorted(control.has)
+        is_one = F.size(F.array_except(_texts(control.has), keys)) == 0
+        if control.may_have is not None:
+            is_one &= F.size(F.array_except(keys, _texts(control.may_have))) == 0
         found = found | (json.contains(f'"{first}"') & is_one)
-    return F.coalesce(found, F.lit(False))
+    return F.coalesce(found & ~F.exists(keys, lambda name: name.startswith("__")), F.lit(False))
+
+
+def _texts(names: Iterable[str]) -> Expression:
+    return F.array(*map(F.lit, sorted(names)))
 
 
 def has_key(json: Expression, name: str) -> Expression:

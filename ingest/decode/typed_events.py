@@ -19,6 +19,7 @@ from ingest.decode.decoded import (
     CONTROL,
     EVENT_AS_JSON,
     IMAGES,
+    MEMBERS,
     MISREAD,
     ROW_OPS,
     UNLIKE,
@@ -27,7 +28,6 @@ from ingest.decode.decoded import (
     decoded_changes,
     envelope_problem,
     is_control_schema,
-    is_of_control,
     lacking,
 )
 from ingest.decode.fields import Field
@@ -65,7 +65,7 @@ def typed_part(
         sides = [side.fields for side in images if isinstance(side, T.StructType)]
         image = list({item.name: item for side in sides for item in side}.values())
     fields = tuple(_event_field(item, semantic_types.get(item.name)) for item in image)
-    is_control = any(is_of_control(set(event.names), fields) for fields in CONTROL)
+    is_control = any(control.describes(set(event.names)) for control in CONTROL)
 
     def decode(table: Table, reading: Reading) -> DataFrame:
         def decode_frame(frame: DataFrame) -> DataFrame:
@@ -250,7 +250,7 @@ class _Envelope(_Row):
 def is_envelope_type(event: T.StructType) -> bool:
     """Whether a row has the columns of Debezium's envelope."""
     names = set(event.names)
-    return {"op", "source"} <= names and bool(set(IMAGES) & names)
+    return {"op", "source"} <= names and (bool(set(IMAGES) & names) or names <= MEMBERS)
 
 
 def _type_of(event: T.StructType, name: str) -> T.DataType | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from conftest import DbtProject, MakeProject, Row, pg, table_of
 from hypothesis import HealthCheck, given, settings
@@ -44,7 +46,15 @@ LANDED: set[str] = set(KEYWORDS)
 
 def _envelope(row: Row, lsn: int) -> Row:
     """A create as a whole envelope."""
-    source = {"name": "shop", "db": "shop", "schema": "public", "table": "named", "ts_ms": 1, "lsn": lsn}
+    source = {
+        "version": "3.0",
+        "name": "shop",
+        "db": "shop",
+        "schema": "public",
+        "table": "named",
+        "ts_ms": 1,
+        "lsn": lsn,
+    }
     return {"before": None, "after": row, "source": source, "op": "c", "ts_ms": 2}
 
 
@@ -69,3 +79,40 @@ def test_names_that_are_not_refused_hold_their_values(make_project: MakeProject,
     quoted = [f"`{name}`" for name in columns]
     assert project.rows(spark, "named", *quoted) == [{"id": 1, **row}, {"id": 2, **row}]
     assert project.rows(spark, "by_name") == [{"größe": "é", "select": 1, "from": "a/b c'd"}]
+
+
+# Of tables with the columns id, name and version: what is delivered, and what silver has of it.
+CASES: dict[str, tuple[list[Row], list[Row]]] = {
+    "columns that the envelope's source has as well": (
+        [{"id": 1, "Name": "Ada", "Version": "v1"}, {"id": 2, "Name": "Bob", "VERSION": None}],
+        [{"id": 1, "name": "Ada", "version": "v1"}, {"id": 2, "name": "Bob", "version": None}],
+    ),
+    "the key": ([{"ID": 1, "NAME": "Ada"}], [{"id": 1, "name": "Ada", "version": None}]),
+    "among others": (
+        [{"id": 1, "name": "Ada"}, {"Id": 2, "naMe": "Bob"}],
+        [{"id": 1, "name": "Ada", "version": None}, {"id": 2, "name": "Bob", "version": None}],
+    ),
+}
+
+
+@pytest.mark.spark
+def test_names_that_differ_by_case_alone_are_the_same(make_project: MakeProject, spark: SparkSession) -> None:
+    """In envelopes and unwrapped events, whatever becomes of columns that nobody declared; and of a delete's row."""
+    columns = {"id": "int", "name": "string", "version": "string"}
+    forms: dict[str, dict[str, Any]] = {"envelope": {}, "flat": {}, "keep": {"schema_policy": {"add": "keep"}}}
+    names = {f"{form}_{number}": case for form in forms for number, case in enumerate(CASES)}
+    tables = [table_of(name, columns, ["id"], **forms[name.partition("_")[0]]) for name in names]
+    gone = {"before": {"ID": 3, "NAME": "Eve"}, "after": None, "op": "d",
+            "source": {"name": "shop", "version": "3", "file": "bin.1", "pos": 4, "row": 0}}  # fmt: skip
+    project = make_project({"tables": [*tables, table_of("gone", columns, ["id"], connector="mariadb")]})
+    for name, case in names.items():
+        rows = enumerate(CASES[case][0])
+        if name.startswith("envelope"):
+            project.deliver(f"shop.{name}", 0, [_envelope(row, lsn) for lsn, row in rows])
+        else:
+            project.deliver(f"shop.{name}", 0, [{**pg("c", lsn), **row} for lsn, row in rows])
+    project.deliver("shop.gone", 0, [gone])
+    project.land_well(spark)
+    found = {name: project.rows(spark, name) for name in names}
+    assert found == {name: CASES[case][1] for name, case in names.items()}
+    assert project.rows(spark, "gone", *columns, live=False) == [{"id": 3, "name": "Eve", "version": None}]

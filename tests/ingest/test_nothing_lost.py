@@ -101,6 +101,28 @@ def test_a_broken_event_is_no_transaction_marker(make_project: MakeProject, spar
     assert landed["other"].counts == Counts(read=3, applied=1, ignored=1, quarantined=1)
 
 
+def test_a_row_is_no_transaction_marker_whatever_its_columns_are_called(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """`event_count` is not declared: beside id and status it makes the fields of a marker."""
+    columns = {"id": "int", "status": "string"}
+    plain = pg("c", 1, id=1, status="a", event_count=5)
+    row = {"id": connect("int32"), "status": connect("string"), "event_count": connect("int32")}
+    bare = {"id": 1, "status": "a", "event_count": 5, "changed": 7}
+    by_column = table_of("bare", {**columns, "changed": "int"}, ["id"], order_by=["changed"])
+    del by_column["config"]["meta"]["ingest"]["connector"]
+    project = make_project(
+        {"tables": [table_of("plain", columns, ["id"]), table_of("schema", columns, ["id"]), by_column]}
+    )
+    marker = {"status": "BEGIN", "id": "7", "event_count": None, "data_collections": None, "ts_ms": 1}
+    for name, event in (("plain", plain), ("schema", with_schema(plain, row)), ("bare", bare)):
+        project.deliver(f"shop.{name}", 0, [event, marker])
+    landed = project.land_well(spark)
+    for name in ("plain", "schema", "bare"):
+        assert landed[name].counts == Counts(read=2, applied=1, ignored=1), name
+        assert project.rows(spark, name, "id", "event_count") == [{"id": 1, "event_count": 5}], name
+
+
 def test_bad_records_at_one_offset_of_two_partitions_are_two(make_project: MakeProject, spark: SparkSession) -> None:
     project = make_project(items(**ALL))
     every: list[tuple[Value, Value]] = [(None, f"bad {number}") for number in range(3)]
@@ -126,6 +148,21 @@ def test_a_truncate_empties_a_table_without_a_key(make_project: MakeProject, spa
     records(project, (None, truncate(10)), offset=20)  # once more
     project.land_well(spark)
     assert [row["id"] for row in project.rows(spark, "item")] == [20]
+
+
+def test_a_truncate_may_have_no_member_for_a_row(make_project: MakeProject, spark: SparkSession) -> None:
+    """As Debezium's documentation shows it: the source, the op and when."""
+    truncate = {name: value for name, value in envelope("t", 2).items() if name not in ("before", "after")}
+    tables = [table_of(name, COLUMNS, ["id"]) for name in ("together", "alone")]
+    project = make_project({"tables": tables})
+    first = envelope("c", 1, after={"id": 1, "note": "a", "price": None})
+    project.deliver("shop.together", 0, [first, truncate])
+    project.deliver("shop.alone", 0, [first])
+    project.land_well(spark)
+    project.deliver("shop.alone", 10, [truncate])
+    landed = project.land_well(spark)
+    assert landed["alone"].counts.quarantined == 0
+    assert project.rows(spark, "together") == project.rows(spark, "alone") == []
 
 
 @pytest.mark.parametrize("key", [pytest.param((), marks=pytest.mark.slow), ("id",)])
