@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.avro.functions import from_avro
 
-from ingest.decode.fields import DIGITS, NOT_NUMBERS, Ruled, Wanted, impossible
+from ingest.decode.fields import DIGITS, LONG, NOT_NUMBERS, TIMESTAMPS, Ruled, Wanted, impossible
+from ingest.decode.times import numbered
 from ingest.schema.connect import DECIMAL
 
 _DIGITS_OF_DECIMAL = 38
@@ -25,7 +26,9 @@ _WIDENED = ((T.FloatType, T.DoubleType), (T.IntegerType, T.LongType))
 def as_number(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
     """An int, bigint, float or double. Floating point knows NaN and Infinity, also as texts."""
     wanted = of.data_type
-    if isinstance(found, T.BinaryType | T.DateType | T.TimestampType):
+    if isinstance(found, T.DateType | T.TimestampType):
+        return _since_1970(value, found, of)
+    if isinstance(found, T.BinaryType):
         return impossible(wanted)
     typed = value.cast(wanted)
     is_fraction = isinstance(wanted, T.FractionalType)
@@ -40,6 +43,17 @@ def as_number(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
     if not is_fraction and isinstance(found, T.FloatType | T.DoubleType):
         exact &= F.abs(value) < 2.0**53
     return typed, exact
+
+
+def _since_1970(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
+    """The number that a typed date or timestamp was written as: days, or its semantic type's part of a second, without
+    which nobody knows it."""
+    per = 1 if isinstance(found, T.DateType) else 1_000_000 // TIMESTAMPS.get(of.meaning, LONG)
+    if per == 0 or isinstance(of.data_type, T.FractionalType):
+        return impossible(of.data_type)
+    number = numbered(value, found)
+    typed = (number.cast("decimal(20,0)") / per).cast("bigint").cast(of.data_type)
+    return typed, typed.cast("bigint") * per == number
 
 
 def as_decimal(value: Expression, found: T.DataType, of: Wanted) -> Ruled:

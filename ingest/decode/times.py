@@ -52,12 +52,24 @@ def date_or_timestamp(value: Expression, found: T.DataType, of: Wanted) -> Ruled
         )
         typed = F.when(value.rlike(DIGITS), since_1970(value.cast("bigint"))).otherwise(of_text)
     elif isinstance(found, T.DateType):
-        return value.cast(wanted), None
+        # It holds more years than SQL's, and Debezium's infinity among them.
+        return value.cast(wanted), numbered(value, found).between(FIRST_DAY, LAST_DAY)
     elif isinstance(found, T.TimestampType | T.TimestampNTZType):
-        return value.cast(wanted), value.cast(wanted).cast(found) == value
+        micros = 1_000_000
+        in_range = numbered(value, found).between(FIRST_SECOND * micros, (LAST_SECOND + 1) * micros - 1)
+        return value.cast(wanted), in_range & (value.cast(wanted).cast(found) == value)
     else:
         return impossible(wanted)
     return typed, typed.isNotNull()
+
+
+def numbered(value: Expression, found: T.DataType) -> Expression:
+    """A date's days, or a timestamp's microseconds, since 1970; any other value's whole number."""
+    if isinstance(found, T.DateType):
+        return F.unix_date(value)
+    if isinstance(found, T.TimestampType | T.TimestampNTZType):
+        return F.unix_micros(value.cast("timestamp"))
+    return value.cast("bigint")
 
 
 def _timestamp(number: Expression, units: int) -> Expression:

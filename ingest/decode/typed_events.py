@@ -152,7 +152,8 @@ def _field_of(column: str, row: _Row, rows: DataFrame, reading: Reading, semanti
     found = _no_field() if name in reading.refused else row.field(name)
     is_number = None
     if "_lake_json" in rows.columns and semantic_types.get(name, "").startswith(DECIMAL):
-        is_number = ~F.col("_lake_json").rlike(rf'"{re.escape(name)}"\s*:\s*"')
+        image = row.text(F.col("_lake_json"), name)
+        is_number = ~F.coalesce(image.rlike(rf'"{re.escape(name)}"\s*:\s*"'), F.lit(False))
     return Field(found.value, found.data_type, semantic_types.get(name), in_json=False, is_number=is_number)
 
 
@@ -194,6 +195,10 @@ class _Row:
         """A column of the row."""
         return _first_of(self.event, (name,), "event")
 
+    def text(self, json: Expression, name: str) -> Expression:
+        """What of the event's JSON text has a field of that name in its row alone."""
+        return json
+
     def metadata(self, column: MetadataColumn) -> Field:
         return _first_of(self.event, column.names, "event")
 
@@ -232,6 +237,14 @@ class _Envelope(_Row):
         before = values["before"].value if "before" in values else nothing
         after = values["after"].value if "after" in values else nothing
         return Field(F.when(self.op == "d", before).otherwise(after), present.data_type)
+
+    def text(self, json: Expression, name: str) -> Expression:
+        blocks = [item.dataType for item in self.event.fields if item.name not in self.sides]
+        others = {field for block in blocks if isinstance(block, T.StructType) for field in block.names}
+        if name not in others | set(self.event.names):
+            return json
+        before, after = (F.get_json_object(json, f"$.{side}") for side in ("before", "after"))
+        return F.when(self.op == "d", before).otherwise(after)
 
     def metadata(self, column: MetadataColumn) -> Field:
         block, *inner = column.envelope

@@ -26,6 +26,7 @@ from ingest.decode.fields import (
     LONG,
     NOT_NUMBERS,
     TIMES,
+    TIMESTAMPS,
     Converted,
     Field,
     Rule,
@@ -36,7 +37,7 @@ from ingest.decode.fields import (
     shown,
 )
 from ingest.decode.numbers import as_bits, as_boolean, as_decimal, as_number, from_base64, of_scale
-from ingest.decode.times import date_or_timestamp, time_of_day
+from ingest.decode.times import date_or_timestamp, numbered, time_of_day
 from ingest.schema.connectors import CONNECTORS
 
 # PostgreSQL's dates reach from 4713 BC to 5874897 AD ("Date/Time Types"): a day beyond them is Debezium's infinity.
@@ -83,7 +84,7 @@ def converted(
         return Converted(typed, F.lit(None).cast("string"))
     wrong = value.isNotNull() & ~F.coalesce(exact, F.lit(False))
     if column is not None and column.special_values == "null" and not isinstance(data_type, T.ArrayType):
-        special = _is_special(value, field.data_type, data_type)
+        special = _is_special(value, field.data_type, wanted)
         typed, wrong = F.when(~special, typed), wrong & ~special
     told = (shown(value, field.data_type), F.lit(f" is not exactly a {data_type.simpleString()}"))
     return Converted(typed, F.when(wrong, F.concat(*told, advice(value, field, wanted))))
@@ -91,7 +92,9 @@ def converted(
 
 def _ruled(value: Expression, found: T.DataType, wanted: Wanted) -> Ruled:
     is_coded_text = isinstance(found, T.StringType) and (wanted.meaning in TIMES or wanted.meaning == BITS)
-    if isinstance(found, T.NullType) or (found == wanted.data_type and not is_coded_text):
+    # Of Avro and Parquet, which hold more years than SQL does.
+    is_ranged = isinstance(found, T.DateType | T.TimestampType)
+    if isinstance(found, T.NullType) or (found == wanted.data_type and not is_coded_text and not is_ranged):
         return value.cast(wanted.data_type), None
     return _rule(found, wanted)(value, found, wanted)
 
@@ -179,19 +182,19 @@ def _is_exact(item: Expression, found: T.DataType, of: Wanted) -> Expression:
     return F.lit(True) if exact is None else F.coalesce(exact, F.lit(False))
 
 
-def _is_special(value: Expression, found: T.DataType, wanted: T.DataType) -> Expression:
+def _is_special(value: Expression, found: T.DataType, of: Wanted) -> Expression:
     """Whether a value is one that the source has and the wanted type has not: NaN, infinity."""
     special = F.lit(False)
-    if isinstance(wanted, T.DecimalType):
+    if isinstance(of.data_type, T.DecimalType):
         if isinstance(found, T.StringType):
             special = value.isin(*NOT_NUMBERS)
         elif isinstance(found, T.FloatType | T.DoubleType):
             special = F.isnan(value) | (F.abs(value) == float("inf"))
-    elif isinstance(found, T.StringType | T.IntegerType | T.LongType):
-        number = value.cast("bigint")
-        special = (
-            ~number.between(*_POSTGRESQL_DAYS) if isinstance(wanted, T.DateType) else number.isin(*_INFINITE_TIMESTAMPS)
-        )
+    elif isinstance(found, T.StringType | T.IntegerType | T.LongType | T.DateType | T.TimestampType):
+        number = numbered(value, found)
+        is_instant = isinstance(found, T.TimestampType) or of.meaning in TIMESTAMPS
+        are_days = isinstance(of.data_type, T.DateType) and not is_instant
+        special = ~number.between(*_POSTGRESQL_DAYS) if are_days else number.isin(*_INFINITE_TIMESTAMPS)
         if isinstance(found, T.StringType):
             special = F.when(value.rlike(DIGITS), special).otherwise(value.rlike(_INFINITE_TEXT))
     return F.coalesce(special, F.lit(False))

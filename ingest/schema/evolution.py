@@ -210,8 +210,15 @@ def _is_convertible(found: EventField, wanted: T.DataType) -> bool:
         return isinstance(wanted, T.DecimalType) and {"scale", "value"} == set(data_type.names)
     if isinstance(data_type, T.BinaryType):
         return found.semantic_type is not None
+    return _are_numbers(data_type, wanted)
+
+
+def _are_numbers(data_type: T.DataType, wanted: T.DataType) -> bool:
+    """Whether both are numbers, also as what dates and timestamps count."""
     if isinstance(wanted, T.DateType | T.TimestampType):
         return isinstance(data_type, T.IntegralType | T.DateType | T.TimestampType | T.TimestampNTZType)
+    if isinstance(data_type, T.DateType | T.TimestampType):
+        return isinstance(wanted, T.IntegerType | T.LongType)
     return not isinstance(wanted, T.BinaryType) and isinstance(data_type, T.NumericType | T.BooleanType)
 
 

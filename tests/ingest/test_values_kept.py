@@ -153,6 +153,59 @@ def test_the_schema_of_a_json_event_is_believed(form: str, make_project: MakePro
     assert [(row["offset"], row["reason_code"]) for row in project.quarantined(spark)] == [(2, "bad_value")]
 
 
+def test_a_decimal_is_a_number_whatever_the_source_block_calls_a_text(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """With decimal.format=NUMERIC; of `name` the envelope's source has a text."""
+    project = make_project(items({"id": "int", "name": "decimal(8,2)"}))
+    row = {"id": connect("int32"), "name": decimal_schema(2)}
+    created = with_schema(envelope("c", 1, after={"id": 1, "name": 1234}), row)
+    encoded = with_schema(envelope("c", 2, after={"id": 2, "name": "MDk="}), row)
+    records(project, ({"id": 1}, created), ({"id": 2}, encoded))
+    project.land_well(spark)
+    assert [found["name"] for found in project.rows(spark, "item")] == [Decimal("1234.00"), Decimal("123.45")]
+
+
+def test_typed_dates_and_timestamps_are_of_the_years_that_sql_has(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """And declared a number they are the number that was written."""
+    kinds = {
+        "at": ("long", "timestamp-millis", "Timestamp"),
+        "day": ("int", "date", "Date"),
+        "millis": ("long", "timestamp-millis", "Timestamp"),
+        "days": ("int", "date", "Date"),
+    }
+    fields: list[dict[str, Any]] = [{"name": "id", "type": "int"}]
+    for name, (kind, logical, meaning) in kinds.items():
+        written = {"type": kind, "logicalType": logical, "connect.name": f"org.apache.kafka.connect.data.{meaning}"}
+        fields.append({"name": name, "type": ["null", written]})
+    metadata = {"__op": "string", "__lsn": "long", "__source_ts_ms": "long", "__deleted": "string"}
+    fields += [{"name": name, "type": ["null", kind]} for name, kind in metadata.items()]
+    infinite = {2: (9_223_372_036_825_200, 2_147_483_647), 3: (-9_223_372_036_832_400, -2_147_483_648)}
+    others = {1: (-1_500, -1), 4: (253_402_300_800_000, 2_932_897), 5: (-62_135_596_800_001, -719_163)}
+    rows = [
+        pg("c", key, id=key, at=at, day=day, millis=at, days=day) for key, (at, day) in {**infinite, **others}.items()
+    ]
+    columns = {"id": "int", "at": "timestamp", "day": "date", "millis": "bigint", "days": "int"}
+    tables = [table_of(name, columns, ["id"], **ALL) for name in ("strict", "special")]
+    for number in (1, 2):
+        tables[1]["columns"][number]["config"] = {"meta": {"ingest": {"special_values": "null"}}}
+    project = make_project({"tables": tables})
+    content = io.BytesIO()
+    fastavro.writer(content, fastavro.parse_schema({"type": "record", "name": "Value", "fields": fields}), rows)
+    for name in ("strict", "special"):
+        project.deliver(f"shop.{name}", 0, content.getvalue(), "avro")
+    landed = project.land_well(spark)
+    assert landed["strict"].counts == Counts(read=5, applied=1, quarantined=4)
+    assert landed["special"].counts == Counts(read=5, applied=3, quarantined=2)
+    first: dict[str, Any] = {"id": 1, "at": datetime(1969, 12, 31, 23, 59, 58, 500_000), "day": date(1969, 12, 31)}
+    numbers = [{"millis": at, "days": day} for at, day in (others[1], *infinite.values())]
+    assert project.rows(spark, "strict") == [{**first, **numbers[0]}]
+    nulls: list[dict[str, Any]] = [{"id": key, "at": None, "day": None} for key in infinite]
+    assert project.rows(spark, "special") == [{**row, **n} for row, n in zip([first, *nulls], numbers, strict=True)]
+
+
 def test_the_schema_policy_sees_types_of_json_with_a_schema(make_project: MakeProject, spark: SparkSession) -> None:
     columns = {"id": "int", "stock": "int", "price": "decimal(8,2)", "flag": "boolean"}
     wide = {
