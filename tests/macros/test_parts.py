@@ -170,3 +170,24 @@ def test_a_guard_of_ones_own_loses_no_row(make_models: MakeModels) -> None:
     for name in WHOLE:
         assert models.rows(name) == numbers("b", 6), name
         assert models.told(name)[0].startswith("the whole table is compared: "), name
+
+
+def test_variables_of_the_command_line_remove_no_row(make_models: MakeModels) -> None:
+    models = make_models(materialized="incremental", unique_key="id")
+    since = "{% if var('since', none) %} where id >= {{ var('since') }}{% endif %}"
+    models.write("model", NUMBERS.format("'a'", 5) + since)
+    models.write("moved", NUMBERS.format("{{ var('to', 1) }}", 5), partition_by="value")
+    models.run()
+    refused = models.dbt("run", "--vars", "{since: 3, to: 2}")
+    told = "got 2 rows that its select gives no more with --vars since, expected all rows of the table: run it without"
+    assert told in refused["model"].message
+    assert models.rows("model") == numbers("a", 5)
+    # A row that moves to another partition is none that goes; a table that was made with a variable is merged with it.
+    assert (refused["moved"].status, models.rows("moved")) == ("success", numbers(2, 5))
+    for words in (("--full-refresh",), ()):
+        assert models.dbt("run", "--select", "model", "--vars", "since: 3", *words)["model"].status == "success"
+    assert [row["id"] for row in models.rows("model")] == [3, 4]
+    # Rows come, and none goes.
+    assert models.dbt("run", "--select", "model", "--vars", "since: 2")["model"].status == "success"
+    models.run("model")
+    assert models.rows("model") == numbers("a", 5)
