@@ -34,6 +34,7 @@ from ingest.decode.json_forms import (
     body,
     ends_at_first_brace,
     forms,
+    has_bare_nan,
     has_key,
     has_more_than_an_object,
     has_placeholder,
@@ -158,14 +159,14 @@ def _schema_part(source: JsonSource, prefix: str | None, schema: ConnectSchema) 
     if prefix is None:
         body = F.get_json_object(text, "$.payload")
     else:
-        unlike = unlike | (text.isNotNull() & ~(text.startswith(prefix) & text.endswith("}")))
+        unlike = unlike | (text.isNotNull() & ~(text.startswith(prefix) & text.endswith("}"))) | has_bare_nan(text)
         body = between(text, prefix, "}")
     bodies = source.lines.select("value", body.alias("_lake_json"), unlike.alias(UNLIKE), *READ)
     is_nothing = F.col("_lake_json").isNull() | (F.col("_lake_json") == "null")
     malformed = F.when(
         is_nothing, F.when(text.isNotNull() & ~is_utf8(text), problem_of("invalid_json", "the text is not UTF-8"))
     ).otherwise(_json_problem(F.col("_lake_event._lake_corrupt").isNotNull(), nested=True))
-    rows = _parsed(bodies, schema.payload).select(
+    rows = _parsed(bodies, schema.payload, has_floats=True).select(
         F.when(~is_nothing, F.struct(*(F.col("_lake_event")[name].alias(name) for name in schema.payload.names))).alias(
             "event"
         ),
@@ -199,10 +200,15 @@ def _decoded_json(source: JsonSource, seen: JsonForms, table: Table, reading: Re
     return decode(bodies, table, seen, reading, source)
 
 
-def _parsed(bodies: DataFrame, struct: T.StructType) -> DataFrame:
-    """Adds `_lake_event`: the text as a struct, what could not be read as `_lake_corrupt`; null where it was cut."""
+def _parsed(bodies: DataFrame, struct: T.StructType, *, has_floats: bool = False) -> DataFrame:
+    """Adds `_lake_event`: the text as a struct, what could not be read as `_lake_corrupt`; null where it was cut.
+
+    `has_floats`: some field of the struct is a float or double, of which "NaN" is a value as well.
+    """
     schema = T.StructType([*struct.fields, T.StructField("_lake_corrupt", T.StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_lake_corrupt"}
+    # NaN as it stands is no JSON; the option that refuses it refuses the text "NaN" for a float, too.
+    options |= {} if has_floats else {"allowNonNumericNumbers": "false"}
     text = F.when(~F.col(IS_CUT), F.col("_lake_json")) if IS_CUT in bodies.columns else F.col("_lake_json")
     return bodies.withColumn("_lake_event", F.from_json(text, schema, options))
 

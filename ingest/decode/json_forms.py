@@ -330,8 +330,17 @@ def has_more_than_an_object(text: Expression) -> Expression:
     """Whether something follows the object: `from_json` reads the first value of a text and drops the rest."""
     # Behind a closing brace a comma, another bracket or the end must come; the exact answer costs a second parse.
     suspicious = text.rlike(r"\}\s*([^\s,}\]]|,\s*\{)")
+    # So does one brace too many. Braces within strings may make it suspicious for nothing, or hide it.
+    opening, closing = (F.octet_length(F.replace(text, F.lit(brace))) for brace in "{}")
+    suspicious |= opening != closing
     alone = F.json_array_length(F.concat(F.lit("["), text, F.lit("]"))) == 1
     return ~text.rlike(r"\}\s*$") | (suspicious & ~F.coalesce(alone, F.lit(False)))
+
+
+def has_bare_nan(text: Expression) -> Expression:
+    """Whether a text may hold NaN or infinity as a number, which is no JSON, and Spark's reader takes. Never null."""
+    may_have = text.contains("NaN") | text.contains("Inf") | text.contains("INF")
+    return F.coalesce(may_have & text.rlike(r"[:,\[]\s*[+-]?(NaN|Infinity|INF)"), F.lit(False))
 
 
 def is_utf8(text: Expression) -> Expression:

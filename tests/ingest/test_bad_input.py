@@ -12,6 +12,7 @@ from typing import Any
 import fastavro
 import pytest
 from conftest import DbtProject, MakeProject, pg, table_of
+from json_records import connect, with_schema
 from pyspark.sql import SparkSession
 
 from ingest.errors import InputError, LakeError, WriteError
@@ -58,6 +59,10 @@ BAD: dict[str, tuple[str | dict[str, Any], str]] = {
     "text": ('"item"', "not a JSON object"),
     "two events in a line": (json.dumps(GOOD[0]) + json.dumps(GOOD[1]), "not a JSON object"),
     "something behind": (json.dumps(item("c", 30, 3)) + " and more", "not a JSON object"),
+    "a brace too many": (json.dumps(item("c", 30, 3)) + "}", "something follows it in the text"),
+    "a brace too many, nested": (json.dumps(item("c", 30, 3, note={"a": "b"})) + " }", "something follows it"),
+    "not a number, bare": (json.dumps(item("c", 30, 3, note=float("nan"))), "not a JSON object"),
+    "infinite, bare": (json.dumps(item("c", 30, 3, more=-float("inf"))), "not a JSON object"),
     "another object": ({"hello": "world"}, "key column item_id is null"),
     "no key": (item("c", 30, None), "key column item_id is null"),
     "text for a key": (item("c", 30, "three"), "item_id: three is not exactly a int"),
@@ -100,6 +105,7 @@ def test_every_bad_line_is_quarantined_with_reason_place_and_bytes(
         assert (row["source_table"], row["topic"], row["partition"], row["start_offset"]) == ("item", TOPIC, 0, 0)
 
 
+FLOAT = {"id": connect("int32"), "note": connect("double")}
 # The policy of a table, the lines that are delivered to it, and what must come of them.
 ODD: dict[str, tuple[dict[str, str], list[str | dict[str, Any]], Counts]] = {
     "nested deeper than a parser goes": (
@@ -116,6 +122,22 @@ ODD: dict[str, tuple[dict[str, str], list[str | dict[str, Any]], Counts]] = {
         {"add": "keep"},
         ['{"id":1,"note":"a","\\ud800":1,"__op":"c","__lsn":1,"__deleted":"false"}', pg("c", 2, id=2, note="b")],
         Counts(read=2, applied=2),
+    ),
+    "a bare NaN in a form that the first events show": (
+        {},
+        [
+            json.dumps(with_schema(pg("c", key, id=key, note=note), FLOAT), separators=(",", ":"))
+            for key, note in ((1, None), (2, float("nan")))
+        ],
+        Counts(read=2, applied=1, quarantined=1),
+    ),
+    "a key that nobody declared, twice": (
+        {},
+        [
+            pg("c", 1, id=1, note="a"),
+            '{"id":2,"note":"b","extra":1,"extra":2,"__op":"c","__lsn":2,"__deleted":"false"}',
+        ],
+        Counts(read=2, applied=1, quarantined=1),
     ),
     "a field of the name that Spark gives to corrupt records": (
         {"add": "evolve"},
