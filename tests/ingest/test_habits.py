@@ -53,7 +53,9 @@ def lines(numbers: Sequence[int]) -> list[Row]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("suffix", ["json", "json.gz", "parquet"])
+@pytest.mark.parametrize(
+    "suffix", ["json", *(pytest.param(each, marks=pytest.mark.slow) for each in ("json.gz", "parquet"))]
+)
 def test_files_of_one_time_lose_no_row_of_a_table_without_a_key(
     suffix: str, make_project: MakeProject, spark: SparkSession
 ) -> None:
@@ -202,6 +204,7 @@ def test_rows_of_a_snapshot_behind_a_truncate_are_there_whatever_their_partition
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_one_table_that_cannot_keeps_no_other_from_a_purge_or_a_replay(
     make_project: MakeProject, spark: SparkSession
 ) -> None:

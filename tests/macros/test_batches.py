@@ -63,6 +63,7 @@ def test_a_batch_leaves_no_row_in_partitions_that_it_has_left(make_models: MakeM
     assert found(models) == [(1, "A", "c"), (3, "A", "b")]
 
 
+@pytest.mark.slow
 def test_a_retry_keeps_the_batches_that_went_well(make_models: MakeModels) -> None:
     models = make_models()
     rows = "(1,'1','A'), (2,'2','A'), (3,'3','A')"

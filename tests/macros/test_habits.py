@@ -343,6 +343,7 @@ def test_a_proof_waits_for_a_run_where_a_source_has_changed(make_shop: increment
     assert outcome.status == "fail"
 
 
+@pytest.mark.slow
 def test_an_upstream_may_become_a_view_or_a_table_of_files(make_models: MakeModels) -> None:
     models = make_models()
     for name in ("up", "up_too"):

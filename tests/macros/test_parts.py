@@ -172,6 +172,7 @@ def test_a_guard_of_ones_own_loses_no_row(make_models: MakeModels) -> None:
         assert models.told(name)[0].startswith("the whole table is compared: "), name
 
 
+@pytest.mark.slow
 def test_variables_of_the_command_line_remove_no_row(make_models: MakeModels) -> None:
     models = make_models(materialized="incremental", unique_key="id")
     since = "{% if var('since', none) %} where id >= {{ var('since') }}{% endif %}"
