@@ -152,4 +152,11 @@ DECODE = (
         "_Confluent",
         (f"{REGISTRY}::test_ids_of_eight_bytes_are_global_ids_whatever_has_that_number_as_its_content_id",),
     ),
+    Mutation(
+        "a bare key is read as JSON",
+        "ingest/decode/record_key.py",
+        'F.coalesce(F.when(is_string, F.get_json_object(text, "$")), text)',
+        'F.coalesce(F.get_json_object(text, "$"), text)',
+        (f"{KEYS}::test_a_bare_key_is_its_own_text",),
+    ),
 )

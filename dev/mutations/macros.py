@@ -111,4 +111,25 @@ MACROS = (
         "options.get('hoodie.index.type') == 'NONE'",
         ("tests/macros/test_materializations.py::test_rows_move_between_partitions_in_one_commit",),
     ),
+    Mutation(
+        "a batch leaves rows in partitions that it has left",
+        "macros/hudi/hudi_increment.sql",
+        "    {%- do _remove_from_other_partitions(target, batch, columns) -%}\n",
+        "",
+        ("tests/macros/test_batches.py",),
+    ),
+    Mutation(
+        "a key of time has two texts",
+        "macros/hudi/options_clause.sql",
+        "options.update({hudi_option_of_times(): 'true'})",
+        "options.update({hudi_option_of_times(): 'false'})",
+        ("tests/macros/test_columns.py::test_a_key_may_be_a_timestamp",),
+    ),
+    Mutation(
+        "a commit on S3 is completed before its request",
+        "macros/adapter/hudi_commits.sql",
+        "return([commit['commit_time'], commit['state_transition_time']] | max)",
+        "return([commit['commit_time'], commit['state_transition_time']] | min)",
+        ("tests/athena/test_increments.py",),
+    ),
 )
