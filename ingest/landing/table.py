@@ -241,6 +241,8 @@ def _land_portion(begun: Begun, gate: Gate | None, share: float) -> Landed:
     except Py4JJavaError as error:
         # Only reading a file to its end shows that a block within it is broken.
         rest = read.of.without_broken(known)
+        if rest is None and not read.parts:
+            raise  # what keeps it from being looked at is told as any error of Spark or S3
         if rest is None:
             raise read.of.unreadable(error) from error
         read = replace(rest, held_back=(*read.held_back, *rest.held_back))
