@@ -112,9 +112,9 @@ def serve(
 ) -> None:
     """Serve the lake to dbt (target thrift), beeline, PyHive and BI tools, until stopped: Spark's Thrift server."""
     with told_plainly(debug):
-        for option in ["--metrics-port"] * (metrics_port is not None) + ["--json"] * as_json:
-            if not ingested:
-                raise InputError("nothing is landed", where=option, expected="--ingest SOURCE beside it")
+        if not ingested and (metrics_port is not None or as_json):
+            option = "--json" if as_json else "--metrics-port"
+            raise InputError("nothing is landed", where=option, expected="--ingest SOURCE beside it")
         project = Project.load(project_dir, profiles_dir, target)
         tables = load_source(project, ingested).tables if ingested else ()
         require_free(port)

@@ -111,7 +111,6 @@ class RecordKeys:
     def fields(self, table: Table) -> dict[str, Field]:
         """The columns of the table's key in a record's key, from its `KEY_TEXT`; a value is null where it has none."""
         text = F.col(KEY_TEXT)
-
         members = F.from_json(text, "map<string,string>")
 
         def value(name: str) -> Expression:
