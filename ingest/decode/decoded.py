@@ -86,8 +86,11 @@ class Part:
 
 
 def control_of(table: Table) -> list[Control]:
-    """What is no change of this table: its declared columns may be those of a control event."""
-    columns = {column.name for column in table.columns if column.declared}
+    """What is no change of this table: its declared columns may be those of a control event.
+
+    Of `_transactions`, which nobody declares, any of its columns may.
+    """
+    columns = {column.name for column in table.columns if column.declared} or {column.name for column in table.columns}
     return [each for each in CONTROL if not (columns == each.has if each is HEARTBEAT else each.has <= columns)]
 
 

@@ -21,7 +21,7 @@ from ingest.landing.table import Landed
 from ingest.landing.transactions import cuts, newest_cut, release
 from ingest.silver.state import Counts
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.spark
 
 TABLES = ("checking", "saving")
 BALANCE = {"id": "int", "balance": "bigint"}
@@ -113,6 +113,7 @@ def opened(project: DbtProject) -> Bank:
     return found
 
 
+@pytest.mark.slow
 def test_half_a_transaction_waits_for_its_other_half(bank: Bank, spark: SparkSession) -> None:
     well = bank.land(spark)
     assert not [landed.error.message for landed in well.values() if landed.error]
@@ -161,6 +162,7 @@ def test_a_transaction_that_has_not_ended_waits(bank: Bank, spark: SparkSession)
     assert bank.at_cut(spark) == {"checking": {1: 60}, "saving": {1: 140}}
 
 
+@pytest.mark.slow
 def test_a_table_that_fails_keeps_the_cut_where_it_is(bank: Bank, spark: SparkSession) -> None:
     bank.land(spark)
     _, events, end = bank.transaction(("checking", "u", 1, 60), ("saving", "u", 1, 140))
@@ -182,6 +184,7 @@ def test_a_table_that_fails_keeps_the_cut_where_it_is(bank: Bank, spark: SparkSe
     assert bank.at_cut(spark) == {"checking": {1: 60}, "saving": {1: 140}}
 
 
+@pytest.mark.slow
 def test_a_model_reads_the_newest_cut_that_there_was_when_it_began(bank: Bank, spark: SparkSession) -> None:
     bank.land(spark)
     (query,) = bank.project.compiled("{{ at_cut(source('shop', 'checking')) }}", introspect=True)
@@ -194,6 +197,7 @@ def test_a_model_reads_the_newest_cut_that_there_was_when_it_began(bank: Bank, s
     assert [row["balance"] for row in spark.sql(later).collect()] == [60]
 
 
+@pytest.mark.slow
 def test_a_lost_event_is_named_and_can_be_given_up(bank: Bank, spark: SparkSession) -> None:
     name, events, end = bank.transaction(("checking", "u", 1, 60), ("saving", "u", 1, 140))
     _, later, later_end = bank.transaction(("checking", "c", 2, 5))
@@ -206,6 +210,7 @@ def test_a_lost_event_is_named_and_can_be_given_up(bank: Bank, spark: SparkSessi
     assert bank.at_cut(spark) == {"checking": {1: 60, 2: 5}, "saving": {1: 100}}
 
 
+@pytest.mark.slow
 def test_events_that_do_not_say_their_transaction_are_quarantined(bank: Bank, spark: SparkSession) -> None:
     bank.deliver("shop.bank.checking", [pg("u", 10, id=1, balance=7)])
     landed = bank.land(spark)
@@ -214,6 +219,7 @@ def test_events_that_do_not_say_their_transaction_are_quarantined(bank: Bank, sp
     assert "no transaction: the connector must have provide.transaction.metadata" in quarantined["reason"]
 
 
+@pytest.mark.slow
 def test_envelopes_say_their_transaction_in_a_block_of_their_own(bank: Bank, spark: SparkSession) -> None:
     name, _, end = bank.transaction(("checking", "u", 1, 60))
     envelope: Row = {"before": None, "after": {"id": 1, "balance": 60}, "op": "u", "ts_ms": 1}
@@ -225,6 +231,7 @@ def test_envelopes_say_their_transaction_in_a_block_of_their_own(bank: Bank, spa
     assert bank.at_cut(spark)["checking"] == {1: 60}
 
 
+@pytest.mark.slow
 def test_repeated_events_and_markers_change_nothing(bank: Bank, spark: SparkSession) -> None:
     _, events, end = bank.transaction(("checking", "u", 1, 60), ("saving", "u", 1, 140))
     _, more, more_end = bank.transaction(("checking", "u", 1, 50), ("saving", "u", 1, 150))
@@ -239,6 +246,7 @@ def test_repeated_events_and_markers_change_nothing(bank: Bank, spark: SparkSess
     assert bank.at_cut(spark) == {"checking": {1: 50}, "saving": {1: 150}}
 
 
+@pytest.mark.slow
 def test_only_the_newest_cuts_are_kept(bank: Bank, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transactions, "CUTS_KEPT", 3)
     for amount in range(5):
@@ -255,6 +263,7 @@ def test_only_the_newest_cuts_are_kept(bank: Bank, spark: SparkSession, monkeypa
     assert spark.sql(query).collect()[0]["balance"] == 98
 
 
+@pytest.mark.slow
 def test_any_delivery_shows_whole_commits_only(tmp_path: Path, spark: SparkSession) -> None:
     """Random transfers, their files and markers delivered in random portions: a reader sees a state of the source."""
     rng = random.Random("transfers")  # noqa: S311
@@ -304,6 +313,7 @@ def _as_text(balances: dict[str, dict[int, int]]) -> dict[str, dict[str, int]]:
     return {table: {str(key): balance for key, balance in rows.items()} for table, rows in balances.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "told"),
     [
