@@ -159,4 +159,11 @@ DECODE = (
         'F.coalesce(F.get_json_object(text, "$"), text)',
         (f"{KEYS}::test_a_bare_key_is_its_own_text",),
     ),
+    Mutation(
+        "no table is one of transaction markers",
+        "ingest/decode/decoded.py",
+        " or {column.name for column in table.columns}",
+        "",
+        (f"{TRANSACTIONS}::test_a_transaction_that_has_not_ended_waits",),
+    ),
 )
