@@ -126,13 +126,17 @@ def no_such_folder(path: str) -> InputError:
 
 @dataclass(frozen=True)
 class UnreadFiles(Unread):
-    """Files of events that have not been landed."""
+    """Files of events that have not been landed.
+
+    `has_key` is whether rows are told apart by a key; those of a table without one are by their places in the files.
+    """
 
     root: str
     batch_bytes: int
     listed: tuple[EventFile, ...]
     before: FilesPosition
     files: tuple[EventFile, ...]
+    has_key: bool
 
     unit = "files"
 
@@ -162,7 +166,25 @@ class UnreadFiles(Unread):
         return replace(self, files=tuple(file for file in self.files if file in taken))
 
     def read(self) -> RawFiles:
+        if not self.has_key:
+            self._require_unchanged()
         return RawFiles(self.files)
+
+    def _require_unchanged(self) -> None:
+        """A file that has grown holds rows that were landed, and one that was replaced does not: none says which it is.
+
+        Where a sink has named it, its rows have their places from the name.
+        """
+        known = {file.path for file in self.before.files}
+        for file in self.files:
+            if file.path in known and not file.is_named_by_sink:
+                raise InputError(
+                    "the file was landed, and was written again since",
+                    where=file.path,
+                    expected="files that stay as they are: no key says which of its rows are landed already",
+                    action="give new events a file of their own, of another name; where it has none, skip it by "
+                    "`lake position --to latest`",
+                )
 
     def after(self, withheld: Withheld = NOTHING_WITHHELD) -> str:
         partly = {file: withheld.files[file] for file in self.files if file in withheld.files}
@@ -198,4 +220,5 @@ class FilesSource(Source[FilesConnection]):
     def listed(self, table: Table) -> UnreadFiles:
         root, files = TopicFolder.of(table).listing(self.spark)
         before = FilesPosition()
-        return UnreadFiles(root, self.connection.batch_bytes, tuple(files), before, tuple(before.pending(files)))
+        pending = tuple(before.pending(files))
+        return UnreadFiles(root, self.connection.batch_bytes, tuple(files), before, pending, has_key=bool(table.key))

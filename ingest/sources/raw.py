@@ -59,6 +59,11 @@ class EventFile:
         return encoding_of(self.name)
 
     @property
+    def is_named_by_sink(self) -> bool:
+        """Whether the name says the place of the events, which stays where the file is written again."""
+        return _SINK_NAME.fullmatch(self.name) is not None
+
+    @property
     def partition(self) -> int:
         """The Kafka partition in the file's name; 0 where the name has none."""
         matched = _SINK_NAME.fullmatch(self.name)

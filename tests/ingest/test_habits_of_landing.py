@@ -23,6 +23,7 @@ from ingest.errors import DeclarationError, LakeError
 from ingest.operations.plan import pending_plan
 from ingest.operations.position import set_position
 from ingest.operations.replay import replay
+from ingest.silver.state import Counts
 
 COLUMNS = {"id": "int", "value": "string"}
 SAME_TIME = 1_700_000_000
@@ -72,6 +73,28 @@ def test_files_of_one_time_lose_no_row_of_a_table_without_a_key(
     assert project.land_well(spark)["order_line"].counts.duplicate == 12
     rows = spark.table(table.relation).select("id").collect()
     assert sorted(row["id"] for row in rows) == [*range(4), *range(10, 14), *range(20, 24)]
+
+
+@pytest.mark.spark
+def test_a_file_of_a_table_without_a_key_that_grows_is_refused(make_project: MakeProject, spark: SparkSession) -> None:
+    """Its first rows would be there twice, as nothing says that they are landed; by a key they are told apart."""
+    project = make_project({"tables": [table_of("order_line", COLUMNS, []), table_of("payment", COLUMNS, ["id"])]})
+    for name in ("order_line", "payment"):
+        put(project, "events.json", lines(range(2)), topic=f"shop.{name}")
+    project.land_well(spark)
+    grown = [put(project, "events.json", lines(range(3)), topic=f"shop.{name}") for name in ("order_line", "payment")]
+    done = project.land(spark)
+    assert done["payment"].counts == Counts(read=3, applied=1, duplicate=2)
+    error = done["order_line"].error
+    assert error is not None
+    assert str(grown[0]) in str(error)
+    assert "was written again since" in str(error)
+    assert len(project.rows(spark, "order_line")) == 2
+    # The new rows in a file of their own, and the grown file as far as it is known.
+    grown[0].unlink()
+    put(project, "more.json", lines([2]))
+    assert project.land_well(spark)["order_line"].counts == Counts(read=1, applied=1)
+    assert len(project.rows(spark, "order_line")) == 3
 
 
 @pytest.mark.spark
