@@ -19,7 +19,7 @@
 -#}
 {% macro _reads_itself(sql, raw_code) -%}
     {%- set name = modules.re.escape(hudi_name(this) | lower) -%}
-    {%- if modules.re.search('(?<![\\w.])' ~ name ~ '(?!\\w)', sql.replace('`', '') | lower) -%}
+    {%- if modules.re.search('(?<![\\w.])(?:spark_catalog\\.)?' ~ name ~ '(?!\\w)', sql.replace('`', '') | lower) -%}
         {%- do return(true) -%}
     {%- endif -%}
     {%- set text = "'(?:\\\\.|[^'\\\\])*'|" ~ '"(?:\\\\.|[^"\\\\])*"' -%}

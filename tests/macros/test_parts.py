@@ -148,6 +148,10 @@ GUARDED = {
     "quoted": "{{% set there = load_relation(api.Relation.create(schema=model.schema, identifier=model.name)) %}}"
     + NUMBERS
     + "{{% if there %}} where id > (select max(id) from `{{{{ model.schema }}}}`.`{{{{ model.name }}}}`){{% endif %}}",
+    "of_the_catalog": "{{% set table, name = model.schema ~ '.' ~ model.name, model.name %}}"
+    "{{% set there = load_relation(api.Relation.create(schema=model.schema, identifier=name)) %}}"
+    + NUMBERS
+    + "{{% if there %}} where id > (select max(id) from spark_catalog.{{{{ table }}}}){{% endif %}}",
 }
 WHOLE = {
     "named": NUMBERS + " where '{{{{ this.name }}}}' <> 'x' {{# this #}}",
