@@ -21,7 +21,7 @@
 {#- The options of the model's Hudi table. One of which partitions are replaced replaces those alone that a run has. -#}
 {% macro hudi_options() -%}
     {%- set strategy = (config.get('incremental_strategy') or 'merge') if config.get('materialized') == 'incremental' -%}
-    {%- set merged_partitions = config.get('partition_by') if strategy == 'merge' else none -%}
+    {%- set merged_partitions = config.get('partition_by') if strategy in ['merge', 'microbatch'] else none -%}
     {%- set options = hudi_table_options(config.get('options'), hudi_record_key(), model.unique_id, merged_partitions) -%}
     {%- if strategy in ['insert_overwrite', 'microbatch'] -%}
         {%- do options.update({'hoodie.datasource.overwrite.mode': 'dynamic'}) -%}

@@ -63,6 +63,18 @@ def test_a_batch_leaves_no_row_in_partitions_that_it_has_left(make_models: MakeM
     assert found(models) == [(1, "A", "c"), (3, "A", "b")]
 
 
+def test_a_batch_has_an_index_that_looks_into_its_partition(make_models: MakeModels) -> None:
+    models = make_models()
+    write_events(models, "a", "(1,'1','A'), (2,'1','B')")
+    # One over all partitions finds a row in its new place, where that of the old place is to be removed: both go.
+    options = {"hoodie.index.type": "GLOBAL_SIMPLE"}
+    models.write("model", "select * from {{ ref('events') }}", **MICROBATCH | {"options": options})
+    assert run_days(models) == "error"
+    told = (models.project.root / "target" / "dbt.log").read_text(encoding="utf-8")
+    assert "hoodie.index.type = 'GLOBAL_SIMPLE' with partition_by, expected one of BUCKET, SIMPLE, BLOOM" in told
+    assert models.tables() == {"events"}
+
+
 @pytest.mark.slow
 def test_a_retry_keeps_the_batches_that_went_well(make_models: MakeModels) -> None:
     models = make_models()
