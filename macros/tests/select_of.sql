@@ -7,7 +7,7 @@
         {{ "{% set model = graph.nodes['" ~ node.unique_id ~ "'] %}" }}
         {% raw %}{% set ref, this = relation_of_ref, relation_named(model.schema, model.alias) %}{% endraw %}
     {%- endset -%}
-    {%- do return(render(names ~ node.raw_code)) -%}
+    {%- do return(hudi_statement(render(names ~ node.raw_code))) -%}
 {%- endmacro %}
 
 {#- What `ref` gives, by dbt's graph. -#}

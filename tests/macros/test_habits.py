@@ -291,7 +291,7 @@ def test_a_model_can_be_proven(make_models: MakeModels) -> None:
     models.write("upstream", NUMBERS.format("'a'", 4), materialized="view")
     sql = (
         "{% set parts = ref('part_of_it') %}with upstream as (select * from {{ ref('upstream') }})\n"
-        "select id, part, value, more, cast(null as double) as nothing from upstream cross join {{ parts }}"
+        "select id, part, value, more, cast(null as double) as nothing from upstream cross join {{ parts }};"
     )
     models.write("model", sql)
     told = {"version": 2, "models": [{"name": "model", "data_tests": ["equals_its_select"]}]}
