@@ -25,8 +25,9 @@
             ~ "dbt run --full-refresh makes it anew; nothing was written"
         ) }}
     {%- endfor -%}
-    {#- Tables of earlier versions of the project: a row that changes would be there twice -#}
-    {%- for column in described.columns if column.dtype == 'timestamp' and column.name | lower in hudi_record_key() | map('lower') -%}
+    {#- Tables of earlier versions of the project: a row that changes would be there twice, where a run looks for its key -#}
+    {%- set looked_for = hudi_record_key() | map('lower') | list if hudi_strategy() in ['merge', 'microbatch'] else [] -%}
+    {%- for column in described.columns if column.dtype == 'timestamp' and column.name | lower in looked_for -%}
         {%- if properties.get(hudi_option_of_times()) != 'true' -%}
             {{ exceptions.raise_compiler_error(
                 model.unique_id ~ ": got a table with the timestamp " ~ column.name ~ " in unique_key, expected one that was made with "

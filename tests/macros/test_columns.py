@@ -77,5 +77,10 @@ def test_a_key_may_be_a_timestamp(key: Any, make_models: MakeModels) -> None:
     made_before = f"'{option}' = 'false', 'lakehouse.layout' = ''"
     models.do(f"alter table {models.relation('model')} set tblproperties ({made_before})")
     assert "got a table with the timestamp at in unique_key, expected one that was made with" in models.refusal("model")
+    # Nor does a run need it that looks for no key.
+    models.write("model", OF_TIMES.format("c", 8) + " where id > 5", incremental_strategy="append")
+    models.run("model")
+    assert [row["id"] for row in models.rows("model", "id")] == [1, 3, 4, 5, 6, 7]
+    models.write("model", OF_TIMES.format("b", 6))
     models.run("model", whole=True)
     assert len(models.commits("model")) == 1
