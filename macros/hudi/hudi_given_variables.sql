@@ -1,17 +1,34 @@
 {#-
-    Variables of the command line (`--vars`) that a model's text asks for, where this text is not the one of its last run: its select
-    may be a part of the rows, as with `where id >= {{ var('since') }}`, and no row is to be removed for it.
+    Variables of the command line (`--vars`) that a model's text asks for, or that of a view or ephemeral model which it reads, where the
+    text is not the one of its last run: its select may be a part of the rows, as with `where id >= {{ var('since') }}`, and no row is to
+    be removed for it.
 -#}
 {% macro hudi_given_variables(told, upstreams) -%}
     {%- set given, asked = invocation_args_dict.get('vars') or {}, [] -%}
-    {%- if told is none or told.text != upstreams.text -%}
+    {%- if given and (told is none or told.text != upstreams.text) -%}
+        {%- set codes = _raw_codes(model) | join('\n') -%}
         {%- for name in (fromyaml(given) if given is string else given) -%}
-            {%- if modules.re.search("\\bvar\\(\\s*['\"]" ~ modules.re.escape(name | string) ~ "['\"]", model.raw_code) -%}
+            {%- if modules.re.search("\\bvar\\s*\\(\\s*['\"]" ~ modules.re.escape(name | string) ~ "['\"]", codes) -%}
                 {%- do asked.append(name) -%}
             {%- endif -%}
         {%- endfor -%}
     {%- endif -%}
     {%- do return(asked) -%}
+{%- endmacro %}
+
+{#- The text of a model, and of the models that are no tables behind it. -#}
+{% macro _raw_codes(node) -%}
+    {%- set codes = [node.raw_code] -%}
+    {%- for id in node.depends_on.nodes if graph.nodes.get(id, {}).get('config', {}).get('materialized') in ['view', 'ephemeral'] -%}
+        {%- do codes.extend(_raw_codes(graph.nodes[id])) -%}
+    {%- endfor -%}
+    {%- do return(codes) -%}
+{%- endmacro %}
+
+{#- What of these makes a select a part (`hudi_part`); none where none is given. -#}
+{% macro hudi_part_of_variables(told, upstreams) -%}
+    {%- set given = hudi_given_variables(told, upstreams) -%}
+    {%- do return('its text asks for --vars ' ~ given | join(', ') if given else none) -%}
 {%- endmacro %}
 
 {#- The refusal, where a key would go: a row that moves to another partition is there too. -#}

@@ -4,6 +4,7 @@
     {%- set present_columns = described.columns -%}
     {%- set columns = hudi_merge_columns(target, present_columns, wanted, on_schema_change, model.unique_id) -%}
     {%- if columns is none -%}
+        {%- set part = hudi_part_of_variables(before.told, upstreams) if part is none else part -%}
         {%- do hudi_require_whole(target, part, 'other columns (on_schema_change = sync_all_columns)') -%}
         {%- do log(target ~ ': its columns are others now, it is built anew (on_schema_change = sync_all_columns)', info=true) -%}
         {%- do hudi_rebuild(target, existing, wanted, upstreams) -%}

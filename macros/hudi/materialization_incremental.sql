@@ -29,6 +29,7 @@
     {%- if hudi_stays(target_relation, existing) -%}
     {%- elif is_rebuilt -%}
         {%- if existing is not none and not existing.is_view and not should_full_refresh() -%}
+            {%- set part = hudi_part_of_variables(none, built_from) if part is none else part -%}
             {%- do hudi_require_whole(target_relation, part, 'a table of another format') -%}
         {%- endif -%}
         {%- do hudi_rebuild(target_relation, existing, wanted, built_from) -%}

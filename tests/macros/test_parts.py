@@ -196,3 +196,30 @@ def test_variables_of_the_command_line_remove_no_row(make_models: MakeModels) ->
     assert models.dbt("run", "--select", "model", "--vars", "since: 2")["model"].status == "success"
     models.run("model")
     assert models.rows("model") == numbers("a", 5)
+
+
+def test_variables_remove_no_row_by_other_ways(make_models: MakeModels) -> None:
+    models = make_models(materialized="incremental", unique_key="id", on_schema_change="sync_all_columns")
+    since = " {% if var('since', none) %} where id >= {{ var('since') }}{% endif %}"
+    models.write("inline", NUMBERS.format("'a'", 5) + since, materialized="ephemeral")
+    models.write("shown", NUMBERS.format("'a'", 5) + since.replace("var(", "var ("), materialized="view")
+    models.write("of_inline", "select * from {{ ref('inline') }}")
+    models.write("of_shown", "select * from {{ ref('shown') }}")
+    models.write("synced", NUMBERS.format("'a'", 5) + since)
+    models.write(
+        "reformatted", NUMBERS.format("'a'", 5) + since, materialized="table", file_format="parquet", options={}
+    )
+    models.run()
+    models.write("synced", NUMBERS.format("1 as more, 'a'", 5) + since)
+    models.write("reformatted", NUMBERS.format("'a'", 5) + since)
+    refused = models.dbt("run", "--vars", "since: 3")
+    for name in ("of_inline", "of_shown"):
+        assert "got 2 rows that its select gives no more with --vars since" in refused[name].message, name
+    for name in ("synced", "reformatted"):
+        told = "expected the table as it is: its text asks for --vars since, and the rows that it does not select"
+        assert told in refused[name].message, name
+    names = ("of_inline", "of_shown", "synced", "reformatted")
+    for name in names:
+        assert models.rows(name) == numbers("a", 5), name
+    models.run()
+    assert [len(models.rows(name)) for name in names] == [4] * 4
