@@ -2,16 +2,16 @@
     Which rows a table has, without reading them: of a Hudi table its last commit and those that are on their way, of a table of
     files these. A table of another kind has another version in each run, and a view has none: it is the tables behind it.
     A seed is small, and each `dbt build` writes it again: its rows are its version.
-    `before` is a version that was told earlier: of a table that has not changed it still holds.
+    `before` is a version that was told earlier: of a table that has not changed it still holds. Of one that is a Hudi table still
+    (`is_hudi`) the catalog is asked no more.
 
     Instants are of the commits' request, as `_hoodie_commit_time` of a row names it. One that was requested earlier and
     completes later would be overlooked by its time alone: it is named. Time travel goes by the completion.
 -#}
-{% macro table_version(relation, before=none) -%}
+{% macro table_version(relation, before=none, is_hudi=false) -%}
     {%- set name = hudi_name(relation) -%}
-    {#- Also where a version was told: what was a Hudi table may be a view by now, or a table of files -#}
-    {%- set described = _described(relation) -%}
-    {%- if before is none or not before.instant or described.get('Provider') != 'hudi' -%}
+    {%- set described = {} if is_hudi else _described(relation) -%}
+    {%- if not is_hudi -%}
         {%- if described.get('Type') == 'VIEW' -%}
             {%- do return(none) -%}
         {%- elif _is_seed(name) -%}
@@ -34,6 +34,7 @@
     {%- if before is not none and before.instant == last and before.pending == pending -%}
         {%- do return(before) -%}
     {%- endif -%}
+    {%- set described = described or _described(relation) -%}
     {%- set commits = hudi_commits(relation) -%}
     {%- set landed = _landed(relation, commits) -%}
     {%- do return({

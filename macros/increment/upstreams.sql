@@ -58,13 +58,27 @@
 {#- Of relations and of what is told already, by names without quotes. Views and what has no version are left out, or told. -#}
 {% macro _versions(relations, told, before) -%}
     {%- set known, versions = (before or {}).get('tables') or {}, dict(told) -%}
-    {%- for name in relations | map('string') | map('replace', '`', '') | map('lower') | unique if name not in versions -%}
-        {%- set version = table_version(name, known.get(name)) -%}
+    {%- set names = relations | map('string') | map('replace', '`', '') | map('lower') | unique | reject('in', versions) | list -%}
+    {%- set hudi_tables = _still_hudi(names, known) -%}
+    {%- for name in names -%}
+        {%- set version = table_version(name, known.get(name), name in hudi_tables) -%}
         {%- if version is not none -%}
             {%- do versions.update({name: version}) -%}
         {%- endif -%}
     {%- endfor -%}
     {%- do return(versions) -%}
+{%- endmacro %}
+
+{#- Which tables are Hudi tables, of those that were: one may be a view by now, or a table of files. -#}
+{% macro _still_hudi(names, known) -%}
+    {%- set were, are = [], [] -%}
+    {%- for name in names if known.get(name, {}).get('instant') -%}
+        {%- do were.append(name) -%}
+    {%- endfor -%}
+    {%- for row in _shown(were) if modules.re.search('(?m)^Provider: hudi$', row['information']) -%}
+        {%- do are.append((row[0] ~ '.' ~ row[1]) | lower) -%}
+    {%- endfor -%}
+    {%- do return(are) -%}
 {%- endmacro %}
 
 {% macro _walk_upstreams(ids, found) -%}
@@ -124,18 +138,24 @@
     {%- do return(local_md5(tojson(settings, sort_keys=true))) -%}
 {%- endmacro %}
 
-{#- The texts of views: one question for those of a schema. When a view was made says nothing. -#}
+{#- The texts of views. When a view was made says nothing. -#}
 {% macro _texts_of(views) -%}
-    {%- set by_schema, texts = {}, [] -%}
-    {%- for view in views -%}
-        {%- set schema, name = view.split('.') -%}
-        {%- do by_schema.setdefault(schema, []).append(name) -%}
-    {%- endfor -%}
-    {%- for schema, names in by_schema.items() -%}
-        {%- set told = run_query('show table extended in ' ~ adapter.quote(schema) ~ " like '" ~ names | join('|') ~ "'") -%}
-        {%- for information in told.columns['information'].values() -%}
-            {%- do texts.append(modules.re.sub('(Created Time|Last Access|Created By|Table Properties): .*', '', information)) -%}
-        {%- endfor -%}
+    {%- set texts = [] -%}
+    {%- for row in _shown(views) -%}
+        {%- do texts.append(modules.re.sub('(Created Time|Last Access|Created By|Table Properties): .*', '', row['information'])) -%}
     {%- endfor -%}
     {%- do return(texts) -%}
+{%- endmacro %}
+
+{#- What the catalog shows of tables and views: schema, name, and `information`. One question for those of a schema. -#}
+{% macro _shown(names) -%}
+    {%- set by_schema, rows = {}, [] -%}
+    {%- for each in names -%}
+        {%- set schema, name = each.split('.') -%}
+        {%- do by_schema.setdefault(schema, []).append(name) -%}
+    {%- endfor -%}
+    {%- for schema, own in by_schema.items() -%}
+        {%- do rows.extend(run_query('show table extended in ' ~ adapter.quote(schema) ~ " like '" ~ own | join('|') ~ "'").rows) -%}
+    {%- endfor -%}
+    {%- do return(rows) -%}
 {%- endmacro %}

@@ -130,6 +130,18 @@ def written(shop: Shop) -> dict[str, list[str]]:
     return {name: shop.models.told(name) for name in MODELS}
 
 
+def test_a_run_without_changes_asks_the_catalog_once_for_a_schema(make_shop: MakeShop) -> None:
+    shop = make_shop()
+    models = shop.models
+    models.run("fct_orders")
+    assert models.told("fct_orders") == NOTHING
+    log = (models.project.root / "target" / "dbt.log").read_text(encoding="utf-8")
+    last = log[log.rindex("Running with dbt") :]
+    silver = models.project.silver(models.spark, "orders").table.relation.replace("`", "").partition(".")[0]
+    assert last.count(f"show table extended in `{silver}` like '") == 1
+    assert f"describe table extended {silver}." not in last
+
+
 def require_commits_alone(shop: Shop) -> None:
     """No run is beside the others: each has one commit of its own, and they hold the watermark."""
     assert {action for _, action in shop.models.commits("fct_orders")} == {"commit"}
