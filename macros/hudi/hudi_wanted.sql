@@ -7,8 +7,10 @@
     {%- do hudi_options() -%}    {#- also where the table is there, and a run looks at none of them -#}
     {%- set sql = hudi_statement(sql) -%}
     {%- if hudi_travels(sql) -%}
-        {%- do hudi_keep(hudi_beside(target, 'wanted'), sql) -%}
-        {%- set sql = 'select * from ' ~ hudi_beside(target, 'wanted') -%}
+        {%- set kept = hudi_beside(target, 'wanted') -%}
+        {%- do hudi_drop(kept) -%}    {#- the batch before, of the same run, has left its own where it was refused -#}
+        {%- do hudi_keep(kept, sql) -%}
+        {%- set sql = 'select * from ' ~ kept -%}
     {%- endif -%}
     {%- set wanted = api.Relation.create(identifier=target.schema ~ '__' ~ target.identifier ~ '__wanted', type='view') -%}
     {%- set wanted = wanted.include(database=false, schema=false) -%}

@@ -76,6 +76,20 @@ def test_a_batch_has_an_index_that_looks_into_its_partition(make_models: MakeMod
 
 
 @pytest.mark.slow
+def test_a_refused_batch_keeps_no_later_one_from_a_table_as_it_was(make_models: MakeModels) -> None:
+    models = make_models()
+    write_events(models, "a", "(1,'1','A'), (2,'2','A'), (3,'3','A')")
+    models.write("base", "select * from {{ ref('events') }}", materialized="table")
+    models.run("events", "base")
+    ((instant, _),) = models.commits("base")
+    was = f"{models.relation('base')} timestamp as of '{instant}'"
+    day = "{% if model.batch %} where day = date '{{ model.batch.event_time_start.date() }}'{% endif %}"
+    models.write("model", f"select if(id = 2, null, id) as id, at, day, region, value from {was}{day}", **MICROBATCH)
+    assert run_days(models) == "partial success"
+    assert found(models) == [(1, "A", "a"), (3, "A", "a")]
+
+
+@pytest.mark.slow
 def test_a_retry_keeps_the_batches_that_went_well(make_models: MakeModels) -> None:
     models = make_models()
     rows = "(1,'1','A'), (2,'2','A'), (3,'3','A')"
