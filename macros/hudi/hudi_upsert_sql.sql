@@ -10,8 +10,8 @@
 {%- endmacro %}
 
 {#-
-    How the next statement writes: what `insert into` does with rows whose key is there, and that of two writers at the same moment
-    one fails. Properties of the table, told before each: settings of the session would be those of other models too, and
+    How the next statement writes: what `insert into` does with rows whose key is there, whether `insert overwrite` replaces the whole
+    table or the partitions of its rows, whatever strategy the table was made with, and that of two writers at the same moment one fails. Properties of the table, told before each: settings of the session would be those of other models too, and
     with them as options `create table` does not write in bulk. It is no commit of Hudi's. The lock is of the session that writes, and
     is told to the table too: `alter table` looks there alone.
 -#}
@@ -26,6 +26,7 @@
     {%- endif -%}
     {%- do run_query(
         'alter table ' ~ target ~ " set tblproperties ('hoodie.spark.sql.insert.into.operation' = '" ~ operation
+        ~ "', 'hoodie.datasource.overwrite.mode' = '" ~ hudi_options().get('hoodie.datasource.overwrite.mode', 'static')
         ~ "', 'hoodie.write.concurrency.mode' = 'OPTIMISTIC_CONCURRENCY_CONTROL', 'hoodie.write.lock.provider' = '" ~ lock
         ~ "', 'hoodie.write.lock.filesystem.expire' = '1')"
     ) -%}

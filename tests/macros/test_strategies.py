@@ -31,6 +31,21 @@ def test_insert_overwrite_replaces_the_partitions_that_a_run_has(make_models: Ma
     assert [row["id"] for row in models.rows("model", "id")] == [4, 5]
 
 
+@pytest.mark.parametrize("first", ["merge", pytest.param("append", marks=pytest.mark.slow)])
+def test_partitions_that_a_run_has_not_stay_where_the_strategy_was_another(first: str, make_models: MakeModels) -> None:
+    models = make_models(materialized="incremental", unique_key="id", partition_by=["day"], options={})
+    rows = "select * from values {} as rows (id, value, day)"
+    models.write("model", rows.format("(1, 'a', '1st'), (2, 'a', '2nd')"), incremental_strategy=first)
+    models.run()
+    models.write("model", rows.format("(3, 'b', '2nd')"), incremental_strategy="insert_overwrite")
+    models.run()
+    assert [row["id"] for row in models.rows("model", "id")] == [1, 3]
+    # A full refresh by the strategy of before replaces all of them.
+    models.write("model", rows.format("(4, 'c', '2nd')"), incremental_strategy=first)
+    models.run(whole=True)
+    assert [row["id"] for row in models.rows("model", "id")] == [4]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("materialized", ["table", "incremental"])
 def test_a_model_may_read_a_table_as_it_was(materialized: str, make_models: MakeModels) -> None:
