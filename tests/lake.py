@@ -88,6 +88,7 @@ class Lake:
     environment: Mapping[str, str]
     _news: queue.Queue[dict[str, Any]] = field(default_factory=queue.Queue)
     _batches: dict[str, int] = field(default_factory=dict)
+    _states: dict[str, str] = field(default_factory=dict)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """A command of `lake`, to its end."""
@@ -110,14 +111,14 @@ class Lake:
             command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=REPOSITORY, env=self._variables
         ) as process:
             assert process.stdout is not None
-            self._news, self._batches = queue.Queue(), {}
+            self._news, self._batches, self._states = queue.Queue(), {}, {}
             reader = threading.Thread(target=self._read, args=(process.stdout, self._news), daemon=True)
             reader.start()
             try:
                 if until_landed:
                     self.wait_for(*until_landed)
                 else:
-                    self._news.get(timeout=_WITHIN_S)
+                    self._hear(time.monotonic() + _WITHIN_S)
                 yield process
             finally:
                 process.kill()
@@ -128,9 +129,19 @@ class Lake:
         """Until there is news of a batch of each table that there was no news of before."""
         known, missing, deadline = dict(self._batches), set(tables), time.monotonic() + _WITHIN_S
         while missing:
-            news = self._news.get(timeout=max(0.1, deadline - time.monotonic()))
-            self._batches[news["table"]] = news["batches"]
+            news = self._hear(deadline)
             missing -= {news["table"]} if news["batches"] > known.get(news["table"], 0) else set()
+
+    def wait_until_nothing_is_tried_again(self) -> None:
+        """Until no table that there was news of waits for a server that is away, or is landing yet."""
+        deadline = time.monotonic() + _WITHIN_S
+        while set(self._states.values()) & {"retrying", "landing"}:
+            self._hear(deadline)
+
+    def _hear(self, deadline: float) -> dict[str, Any]:
+        news = self._news.get(timeout=max(0.1, deadline - time.monotonic()))
+        self._batches[news["table"]], self._states[news["table"]] = news["batches"], news["state"]
+        return news
 
     @property
     def _variables(self) -> dict[str, str]:

@@ -139,6 +139,8 @@ def test_killed_servers_and_a_killed_ingest_lose_and_double_nothing(example: Exa
         live.well("changes", "--count", "50")
         example.mariadb("update sale set qtysold = 6 where salesid = 203;")
         lake.wait_for("sale")
+        # Of a table that has not found the broker again, the command's end says so.
+        lake.wait_until_nothing_is_tried_again()
         process.send_signal(signal.SIGTERM)
         assert process.wait(120) == 0
     # What is still on its way from the databases comes within a few runs.
