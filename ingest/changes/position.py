@@ -21,6 +21,8 @@ from ingest.schema.connectors import LONG_DIGITS, commit_lsn, connector_of, orde
 
 # Text before the log position: the epoch and a point.
 _EPOCH_LENGTH = 5
+# The bits of an event's line in `_lake_order`; before them stands the hash of its file.
+_LINE_BITS = 32
 # Rows that are sent to every task rather than shuffled.
 FEW = 100_000
 
@@ -130,21 +132,25 @@ def with_line(changes: DataFrame, origins: DataFrame) -> DataFrame:
 
 
 def with_place_in_file(changes: DataFrame, table: Table) -> DataFrame:
-    """The changes with their lines for `_lake_order`, however the files were read.
+    """The changes with their lines (`_lake_line`) for `_lake_order`, however the files were read.
 
     Files that no sink has named may have one time: copied ones, and those of one second of an object store. Their
     lines are told apart by the hash of the path below the topic's folder.
     """
-    lines = with_line(changes, changes)
     path = F.substring_index("_lake_file", f"/{table.options.topic}/", -1)
     is_unnamed = F.col("_lake_partition") == UNNAMED
-    within = F.shiftleft(F.xxhash64(path).bitwiseAND(0x7FFFFFFF), 32) + F.col("_lake_line")
-    return lines.withColumns(
+    within = F.shiftleft(F.xxhash64(path).bitwiseAND(0x7FFFFFFF), _LINE_BITS) + F.col("_lake_line")
+    return changes.withColumns(
         {
             "_lake_order": F.when(is_unnamed, within).otherwise(F.col("_lake_line")),
             "_lake_partition": F.when(is_unnamed, 0).otherwise(F.col("_lake_partition")),
         }
     ).drop("_lake_line")
+
+
+def line_of(order: Expression) -> Expression:
+    """The line in an order of `with_place_in_file`, in a file that no sink has named."""
+    return order.bitwiseAND(2**_LINE_BITS - 1)
 
 
 def as_it_is(frame: DataFrame) -> DataFrame:

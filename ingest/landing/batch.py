@@ -19,7 +19,14 @@ from pyspark.sql import functions as F
 
 from ingest.changes.late import Truncate, is_late, judge_late, precedes_truncate
 from ingest.changes.latest import ranked
-from ingest.changes.position import placed_by_delivery, unplaced_offset, with_line, with_place_in_file, with_position
+from ingest.changes.position import (
+    line_of,
+    placed_by_delivery,
+    unplaced_offset,
+    with_line,
+    with_place_in_file,
+    with_position,
+)
 from ingest.changes.truncates import truncated_rows
 from ingest.changes.unavailable import (
     may_be_moved,
@@ -205,11 +212,14 @@ def _place(batch: Batch) -> Batch:
     """The changes with their positions; those of erased keys mean nothing.
 
     Files of a table without a key have their lines for their order: its rows are known by their places, and a file that
-    is read again may be read in other parts. What comes back from the quarantine has its line already.
+    is read again may be read in other parts. What comes back from the quarantine has its line already, and the place
+    that it had.
     """
     table, changes = batch.table, batch.changes
-    if not table.key and batch.replayed is None and delivers_files(table):
-        changes = with_place_in_file(changes, table)
+    if not table.key and batch.replayed is not None:
+        changes = with_place_in_file(changes.withColumn("_lake_line", F.col("_lake_order")), table)
+    elif not table.key and delivers_files(table):
+        changes = with_place_in_file(with_line(changes, changes), table)
     placed = prepared(changes, f"positions of {table.relation}", table, partial(with_position, table=table))
     return replace(batch, changes=without_erased(placed, table, batch.before.erased))
 
@@ -447,12 +457,14 @@ def _set_aside(batch: Batch) -> Batch:
     """Writes the bad changes to the quarantine; those that wait there already are counted as duplicates."""
     silver, state = batch.silver, batch.state
     every = reduce(DataFrame.unionByName, [frame.select(*quarantine.TAKES) for frame in batch.bad])
-    ordered = every.withColumn("_lake_line", F.col("_lake_order"))
+    order = F.col("_lake_order")
     if batch.replayed is not None:
-        # A replayed event has its line for an order, and was counted when it was set aside.
-        quarantine.put(silver.spark, silver.table, ordered)
+        # A replayed event has its line in its order, and was counted when it was set aside.
+        line = F.when(quarantine.has_offset(), order).otherwise(line_of(order))
+        quarantine.put(silver.spark, silver.table, every.withColumn("_lake_line", line))
         return batch
-    # So has a record: its order tells it from others of its offset.
+    # A record has its order for a line: it tells it from others of its offset.
+    ordered = every.withColumn("_lake_line", order)
     lines = batch.keep(with_line(every, batch.changes) if delivers_files(batch.table) else ordered)
     again = quarantine.put(silver.spark, silver.table, lines, state.instant if state else None)
     return replace(batch, counts=batch.counts.moved(again, "quarantined", "duplicate"))

@@ -14,6 +14,7 @@ from ingest.decode.wire_format import parts_again
 from ingest.landing import batch
 from ingest.landing.schema_plan import schema_planned
 from ingest.landing.table import Landed, decoded
+from ingest.schema.change import UNNAMED
 from ingest.silver import quarantine
 from ingest.silver.state import Counts, State
 from ingest.silver.table import SilverTable
@@ -69,6 +70,9 @@ def decoded_again(silver: SilverTable, state: State | None, events: DataFrame) -
         F.col("file").alias("_lake_file"),
         F.col("record_key").alias("_lake_key"),
     )
+    if not table.key:
+        partition = F.when(quarantine.has_offset(), F.col("_lake_partition")).otherwise(UNNAMED)
+        origin = origin.withColumn("_lake_partition", partition)
     known, _ = schema_planned(silver, state)
     registry = Registry.of(silver.spark, table)
     parts = parts_again(origin, known.table, registry)

@@ -46,6 +46,13 @@ def identity(table: Table, line: str = "_lake_line") -> Expression:
     return F.sha2(F.concat_ws("|", F.lit(table.options.topic), *place), 256).alias("quarantine_id")
 
 
+def has_offset() -> Expression:
+    """Whether a decoded change has an offset in its partition: it is a record, or of a file that a sink has named."""
+    # The line of a record is 0. A row of a file of Parquet is none: it is kept with the schema of its file.
+    is_row = F.col("_lake_file").contains("/") & F.coalesce(F.col("_lake_form").startswith(_ROW_FORM), F.lit(False))
+    return F.col("_lake_file").rlike(_SINKS_NAME) | (is_record() & ~is_row)
+
+
 def put(spark: SparkSession, table: Table, changes: DataFrame, last: str | None = None) -> int:
     """Writes the decoded changes (see `ingest.schema.change`) to the quarantine, with their `_lake_problem` as reason.
 
@@ -64,10 +71,7 @@ def put(spark: SparkSession, table: Table, changes: DataFrame, last: str | None 
         The quarantine could not be written; the caller must not count these events as dealt with.
     """
     code, told = reason_of(F.col("_lake_problem"))
-    # The line of a record is 0. A row of a file of Parquet is none: it is kept with the schema of its file.
-    is_row = F.col("_lake_file").contains("/") & F.coalesce(F.col("_lake_form").startswith(_ROW_FORM), F.lit(False))
-    has_offset = F.col("_lake_file").rlike(_SINKS_NAME) | (is_record() & ~is_row)
-    offset = F.when(has_offset, F.col("_lake_start_offset") + F.col("_lake_line"))
+    offset = F.when(has_offset(), F.col("_lake_start_offset") + F.col("_lake_line"))
     rows = changes.select(
         identity(table),
         F.lit(table.name).alias("source_table"),

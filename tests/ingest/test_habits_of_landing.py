@@ -98,6 +98,32 @@ def test_a_file_of_a_table_without_a_key_that_grows_is_refused(make_project: Mak
 
 
 @pytest.mark.spark
+def test_what_waited_of_files_of_one_time_has_the_place_that_it_had(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """It was known by its line alone: of two events that waited, one was lost, and each came again with its file."""
+
+    def declare(value: str) -> None:
+        project.declare({"tables": [table_of("order_line", {"id": "int", "value": value}, [])]})
+
+    project = make_project()
+    declare("int")
+    for number, name in enumerate(("part-0.json", "part-1.json", "b/part-1.json")):
+        put(project, name, [pg("r", 5, id=10 * number, value=1), pg("r", 5, id=10 * number + 1, value=3 * 10**9)])
+    project.land(spark)
+    table = project.source().tables[0]
+    assert replay(spark, table).counts.quarantined == 3
+    assert [(row["line"], row["offset"]) for row in project.quarantined(spark)] == [(1, None)] * 3
+    declare("bigint")
+    table = project.source().tables[0]
+    assert replay(spark, table).counts.applied == 3
+    set_position(spark, table, to_latest=False)
+    assert project.land_well(spark)["order_line"].counts.duplicate == 6
+    rows = spark.table(table.relation).select("id").collect()
+    assert sorted(row["id"] for row in rows) == [0, 1, 10, 11, 20, 21]
+
+
+@pytest.mark.spark
 def test_gzipped_lines_are_landed_and_one_that_breaks_off_waits(make_project: MakeProject, spark: SparkSession) -> None:
     project = make_project({"tables": [table_of("order_line", COLUMNS, ["id"])]})
     topic = "shop.order_line"
