@@ -210,15 +210,17 @@ def _is_convertible(found: EventField, wanted: T.DataType) -> bool:
         return isinstance(wanted, T.DecimalType) and {"scale", "value"} == set(data_type.names)
     if isinstance(data_type, T.BinaryType):
         return found.semantic_type is not None
-    return _are_numbers(data_type, wanted)
+    return _are_numbers(found, wanted)
 
 
-def _are_numbers(data_type: T.DataType, wanted: T.DataType) -> bool:
-    """Whether both are numbers, also as what dates and timestamps count."""
+def _are_numbers(found: EventField, wanted: T.DataType) -> bool:
+    """Whether both are numbers, also as what dates and timestamps count: a timestamp's unit its semantic type says."""
+    data_type = found.data_type
     if isinstance(wanted, T.DateType | T.TimestampType):
         return isinstance(data_type, T.IntegralType | T.DateType | T.TimestampType | T.TimestampNTZType)
     if isinstance(data_type, T.DateType | T.TimestampType):
-        return isinstance(wanted, T.IntegerType | T.LongType)
+        has_unit = isinstance(data_type, T.DateType) or found.semantic_type is not None
+        return has_unit and isinstance(wanted, T.IntegerType | T.LongType)
     return not isinstance(wanted, T.BinaryType) and isinstance(data_type, T.NumericType | T.BooleanType)
 
 

@@ -57,6 +57,10 @@ EVENTS: dict[str, tuple[dict[str, T.DataType], dict[str, str], list[str], str, b
     "incompatible, fail": (
         {**SAME, "a": T.ArrayType(INT)}, {"incompatible": "fail"}, ["incompatible a"], "id int, a int, b string", True,
     ),
+    "a time that nobody says the unit of": (
+        {**SAME, "a": T.TimestampType()}, {"incompatible": "fail"}, ["incompatible a"], "id int, a int, b string", True,
+    ),
+    "a day's number": ({**SAME, "a": T.DateType()}, {"incompatible": "fail"}, [], "id int, a int, b string", False),
     "another case": ({"ID": INT, "a": INT, "B": TEXT}, {}, [], "id int, a int, b string", False),
     "exact name and another case": ({**SAME, "A": INT}, {}, ["incompatible A"], "id int, a int, b string", False),
     "two other cases": (
