@@ -60,10 +60,10 @@ class Placeholder:
             found = value.isin(self.value, self._others[0], *map(_compact, (*arrays, {self.value: self.value})))
         elif isinstance(data_type, T.BinaryType):
             found = value == F.lit(self.value).cast("binary")
-        elif isinstance(data_type, T.MapType):
+        elif isinstance(data_type, T.MapType) and isinstance(data_type.keyType, T.StringType):
             found = F.map_keys(value) == F.array(F.lit(self.value))
-        elif isinstance(data_type, T.ArrayType):
-            found = value.isin(*self._arrays(data_type.elementType))
+        elif isinstance(data_type, T.ArrayType) and (instead := self._arrays(data_type.elementType)):
+            found = value.isin(*instead)
         else:
             found = F.lit(False)
         return F.coalesce(found, F.lit(False))

@@ -327,3 +327,18 @@ def test_no_placeholder_of_any_type_is_taken_for_a_value(make_project: MakeProje
             "files": [bytearray(b"\0\xff")],
             "prices": [Decimal("1.50")],
         }
+
+
+def test_what_no_placeholder_stands_for_is_landed(make_project: MakeProject, spark: SparkSession) -> None:
+    """Maps that are not compared, as those in an array, and maps by a number: one such field stopped the table."""
+    columns = {"id": "int", "maps": "string", "by_number": "string"}
+    project = make_project({"tables": [table_of("item", columns, ["id"])]})
+    maps = pa.map_(pa.string(), pa.string())
+    types = {"id": pa.int32(), "maps": pa.list_(maps), "by_number": pa.map_(pa.int32(), pa.string())}
+    types |= {"__op": pa.string(), "__lsn": pa.int64(), "__source_ts_ms": pa.int64(), "__deleted": pa.string()}
+    row = pg("c", 1, id=1, maps=[[("a", "b")]], by_number=[(7, "c")])
+    content = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist([row], pa.schema(list(types.items()))), content)
+    project.deliver(TOPIC, 0, content.getvalue(), "parquet")
+    project.land_well(spark)
+    assert project.rows(spark, "item") == [{"id": 1, "maps": '[{"a":"b"}]', "by_number": '{"7":"c"}'}]
