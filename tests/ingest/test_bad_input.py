@@ -14,7 +14,9 @@ import pytest
 from conftest import DbtProject, MakeProject, pg, table_of
 from json_records import connect, with_schema
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
+from ingest.decode.json_forms import has_bare_nan
 from ingest.errors import InputError, LakeError, WriteError
 from ingest.silver.state import Counts
 
@@ -160,6 +162,15 @@ def test_odd_texts_stop_neither_their_table_nor_the_others(make_project: MakePro
     landed = project.land_well(spark)
     found = {name: landed[f"odd_{number}"].counts for number, name in enumerate(ODD)}
     assert found == {name: counts for name, (_, _, counts) in ODD.items()}
+
+
+def test_a_word_that_begins_as_a_number_that_is_none_is_no_bare_nan(spark: SparkSession) -> None:
+    """A text with one made the whole batch be read a second time."""
+    words = ['{"a":"x, INFORMATION"}', '{"a":"see: Infinity war"}', '{"a":"NaN"}', '{"INF":1,"b":"[NaNny]"}']
+    numbers = ['{"a":NaN}', '{"a": -Infinity ,"b":1}', '{"a":[1,+INF]}', '{"a":[Infinity,2]}']
+    texts = spark.createDataFrame([(text,) for text in (*words, *numbers)], "value string")
+    found = texts.select("value", has_bare_nan(F.col("value")).alias("has")).collect()
+    assert [row["value"] for row in found if row["has"]] == numbers
 
 
 def test_lines_that_say_nothing_are_ignored_and_counted(make_project: MakeProject, spark: SparkSession) -> None:
