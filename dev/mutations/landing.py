@@ -159,8 +159,8 @@ LANDING = (
     Mutation(
         "the earliest position is before the epoch",
         "ingest/operations/position.py",
-        "begin=state.epoch_begin",
-        'begin=""',
+        "else state.epoch_begin",
+        'else ""',
         (f"{LANDED}::test_the_earliest_position_is_that_of_the_epoch",),
     ),
     Mutation(

@@ -27,7 +27,9 @@ def set_position(spark: SparkSession, table: Table, *, to_latest: bool) -> Pendi
     """
     silver = SilverTable.of(spark, table)
     state = silver.required_state()
-    position, pending = position_at(spark, table, begin=state.epoch_begin, to_latest=to_latest)
+    # An epoch that was raised, and nothing was landed in yet, begins behind all that was landed.
+    begin = state.position if table.options.epoch > state.epoch else state.epoch_begin
+    position, pending = position_at(spark, table, begin=begin, to_latest=to_latest)
     nothing = silver.read().limit(0)
     silver.write(nothing.select(*silver.columns()), replace(state, counts=Counts(), position=position), first=False)
     silver.register()

@@ -228,6 +228,25 @@ def test_the_earliest_position_is_that_of_the_epoch(make_project: MakeProject, s
 
 
 @pytest.mark.spark
+def test_the_earliest_position_of_an_epoch_that_nothing_was_landed_in_is_where_the_last_one_ended(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """An event of the epoch before, landed again in this one, would win against all of a log that begins again."""
+
+    def declare(epoch: int) -> None:
+        project.declare({"tables": [table_of("order_line", COLUMNS, ["id"], epoch=epoch)]})
+
+    project = make_project()
+    for epoch, lsn in ((0, 300), (1, 200), (2, 100)):
+        declare(epoch)
+        if epoch:
+            set_position(spark, project.source().tables[0], to_latest=False)
+        project.deliver("shop.order_line", 10 * epoch, [pg("u", lsn, id=1, value=f"of epoch {epoch}")])
+        assert project.land_well(spark)["order_line"].counts.applied == 1
+        assert project.rows(spark, "order_line", "value") == [{"value": f"of epoch {epoch}"}]
+
+
+@pytest.mark.spark
 def test_rows_of_a_snapshot_behind_a_truncate_are_there_whatever_their_partition(
     make_project: MakeProject, spark: SparkSession
 ) -> None:
