@@ -5,7 +5,6 @@ A source lists and reads (`ingest.sources`), what is read is decoded (`ingest.de
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,12 +18,10 @@ from ingest.config.tables import Table
 from ingest.decode.decoded import Part
 from ingest.decode.object_files import HeldBack, unreadable_files
 from ingest.decode.raw_input import raw_parts
-from ingest.errors import InputError, UnavailableError
+from ingest.errors import InputError
 from ingest.sources.base import NOTHING_WITHHELD, Offsets, Source, Unread, Withheld
 from ingest.sources.kinds import position_kind, require_kind, source_of
 from ingest.sources.raw import EventFile, RawFiles
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -124,6 +121,10 @@ class Pending:
         """The position before everything that was listed, or behind it."""
         return self._written(self.unread.at(to_latest=to_latest))
 
+    def earliest(self, begin: str) -> str:
+        """The position before everything that was listed, but for what lies before another one."""
+        return self._written(self.unread.earliest(begin))
+
     def renewed(self) -> str | None:
         """Where nothing is unread: the position as it must be committed nevertheless; None where it need not."""
         position = self.unread.renewed()
@@ -188,14 +189,10 @@ def position_at(spark: SparkSession, table: Table, *, begin: str, to_latest: boo
         The input is not there.
     """
     everything = _everything(spark, table)
-    if begin and not to_latest:
-        try:
-            return begin, everything.beyond(require_kind(table, begin))
-        except UnavailableError:
-            raise
-        except InputError as error:
-            log.info("%s: everything there is counts: %s", table.relation, error.message)
-    position = everything.at(to_latest=to_latest)
+    if begin and not to_latest and position_kind(begin) == table.connection.type:
+        position = everything.earliest(begin)
+    else:
+        position = everything.at(to_latest=to_latest)
     return position, everything.beyond(position)
 
 

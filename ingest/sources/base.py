@@ -8,6 +8,7 @@ class of another distribution is one as well, once its entry point in the group 
 from __future__ import annotations
 
 import json
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -18,10 +19,11 @@ from pyspark.sql import SparkSession
 
 from ingest.config.connections import EventConnection
 from ingest.config.tables import Table
-from ingest.errors import InputError
+from ingest.errors import InputError, UnavailableError
 from ingest.sources.raw import EventFile, Raw
 from ingest.spark.jvm import root_cause
 
+log = logging.getLogger(__name__)
 # Offsets by topic and partition.
 Offsets = Mapping[tuple[str, int], int]
 Connection = TypeVar("Connection", bound=EventConnection)
@@ -115,6 +117,20 @@ class Unread(ABC):
         InputError
             The source does not go on from the position: what was not read is gone.
         """
+
+    def earliest(self, begin: str) -> str:
+        """The position before everything that was listed, but for what lies before another one of this source.
+
+        That means nothing where the source does not go on from it: what it has now is newer.
+        """
+        try:
+            self.beyond(begin)
+        except UnavailableError:
+            raise
+        except InputError as error:
+            log.info("everything there is counts: %s", error.message)
+            return self.at(to_latest=False)
+        return begin
 
     def renewed(self) -> str | None:
         """Where nothing is unread: the position as it must be committed nevertheless; None where it need not.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from py4j.protocol import Py4JJavaError
@@ -85,6 +85,19 @@ class KafkaPosition:
                 "decide: `lake position --to earliest` goes on with what there is, `--to latest` with what will come",
             )
         return ranges
+
+    def earliest(self, listed: Collection[Partition]) -> KafkaPosition:
+        """The first record that is there of each partition, or this position where that is behind it.
+
+        Kafka removes old records of each partition for itself, so that some may have records from before it.
+        """
+        offsets = {}
+        for partition in listed:
+            known = self.topics.get(partition.topic)
+            is_same = known and known.topic_id == partition.topic_id
+            begin = known.next.get(partition.number, 0) if known and is_same else 0
+            offsets[partition.topic, partition.number] = min(max(begin, partition.first), partition.end)
+        return KafkaPosition().advanced(listed, offsets)
 
     def advanced(self, listed: Iterable[Partition], next_offsets: Mapping[tuple[str, int], int]) -> KafkaPosition:
         """The position with the offsets to go on from, by topic and partition; the others stay."""
@@ -221,6 +234,9 @@ class UnreadRecords(Unread):
     def beyond(self, position: str) -> UnreadRecords:
         before = KafkaPosition.from_text(position)
         return replace(self, before=before, ranges=tuple(before.pending(self.listed, where=self.table.relation)))
+
+    def earliest(self, begin: str) -> str:
+        return KafkaPosition.from_text(begin).earliest(self.listed).to_text()
 
     def ends(self) -> Offsets:
         return {(part.topic, part.number): part.end for part in self.listed}

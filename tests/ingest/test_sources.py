@@ -20,10 +20,13 @@ from pyspark.sql import SparkSession
 from ingest.config.project import Project
 from ingest.errors import DeclarationError
 from ingest.landing import continuous
+from ingest.landing.backlog import position_at
 from ingest.operations.position import set_position
 from ingest.silver.state import Counts
+from ingest.sources import kafka
 from ingest.sources.files import FilesPosition
 from ingest.sources.kafka import KafkaPosition, TopicPosition
+from ingest.sources.kafka_client import Partition
 from ingest.sources.kinds import position_kind
 from ingest.sources.raw import EventFile
 
@@ -112,6 +115,28 @@ def test_a_position_tells_its_kind() -> None:
     assert kafka.to_text() == '{"kafka":{"kind":{"id":"id","next":{"0":3}}}}'
     assert position_kind(kafka.to_text()) == position_kind(KafkaPosition().to_text()) == "kafka"
     assert position_kind('{"kind":"outbox","position":7}') == "outbox"
+
+
+def test_where_records_have_expired_no_other_partition_goes_back_before_the_epoch(
+    make_project: MakeProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka removes whole segments, of each partition for itself: those that are there may begin before the epoch."""
+    project = make_project({"tables": [table_of("note", NOTE, ["id"], connection="outbox")]})
+    connect(project, "kafka", bootstrap_servers="nowhere.invalid:9092")
+    begin = KafkaPosition({"shop.note": TopicPosition("a", {0: 1_000, 1: 50, 2: 90})}).to_text()
+    table = project.source().tables[0]
+    no_session: Any = None
+
+    def earliest(topic_id: str) -> Any:
+        listed = [Partition("shop.note", topic_id, number, first, 2_050)
+                  for number, first in ((0, 2_000), (1, 0), (2, 0), (3, 7))]  # fmt: skip
+        monkeypatch.setattr(kafka, "partitions", lambda *_: listed)
+        position, pending = position_at(no_session, table, begin=begin, to_latest=False)
+        assert pending.position == position
+        return KafkaPosition.from_text(position).topics["shop.note"].next
+
+    assert earliest("a") == {0: 2_000, 1: 50, 2: 90, 3: 7}
+    assert earliest("made anew") == {0: 2_000, 1: 0, 2: 0, 3: 7}
 
 
 def test_the_connection_of_an_installed_source_is_checked_as_any_other(outbox: Outbox) -> None:
