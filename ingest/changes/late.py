@@ -16,6 +16,7 @@ from ingest.changes.position import (
     as_it_is,
     delivered_at,
     delivery_of,
+    epoch_of,
     is_delete,
     is_placed_by_lsn,
     is_read,
@@ -57,13 +58,14 @@ def precedes_truncate(truncate: Truncate, table: Table) -> Expression:
 
     Of one without a log position its delivery says it, by the offset. Those of two partitions say nothing of each
     other, and a truncate has no key, so that it comes in any partition: there the times in the source decide, and a
-    change without one stays.
+    change without one stays. A new epoch counts its offsets anew.
     """
     at = truncate.position.partition("/")[2]
     delivered = F.substring_index("__position", "/", -1)
     is_beside = F.substring_index(delivered, "-", 1) == at.partition("-")[0]
     is_earlier = F.coalesce(F.col("__source_ts_ms") < F.lit(truncate.source_ms).cast("bigint"), F.lit(False))
-    by_delivery = F.when(is_beside, delivered < at).otherwise(is_earlier)
+    is_of_before = epoch_of(F.col("__position")) < epoch_of(F.lit(truncate.position))
+    by_delivery = is_of_before | F.when(is_beside, delivered < at).otherwise(is_earlier)
     return F.when(is_unplaced(table), by_delivery).otherwise(F.col("__position") < truncate.position)
 
 

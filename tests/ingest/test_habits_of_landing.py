@@ -272,6 +272,23 @@ def test_rows_of_a_snapshot_behind_a_truncate_are_there_whatever_their_partition
 
 
 @pytest.mark.spark
+def test_a_truncate_empties_what_a_topic_before_a_failover_had(make_project: MakeProject, spark: SparkSession) -> None:
+    """The offsets of a new topic begin again, and are less than those of the rows of an incremental snapshot."""
+
+    def declare(epoch: int) -> None:
+        project.declare({"tables": [table_of("order_line", COLUMNS, ["id"], epoch=epoch)]})
+
+    project = make_project()
+    declare(0)
+    project.deliver("shop.order_line", 900, [pg("c", 300, id=1, value="a"), pg("r", None, id=2, value="b")])
+    project.land_well(spark)
+    declare(1)
+    project.deliver("shop.order_line", 5, [pg("t", 100, id=None, value=None), pg("r", None, id=3, value="c")])
+    project.land_well(spark)
+    assert project.rows(spark, "order_line", "id") == [{"id": 3}]
+
+
+@pytest.mark.spark
 @pytest.mark.slow
 def test_one_table_that_cannot_keeps_no_other_from_a_purge_or_a_replay(
     make_project: MakeProject, spark: SparkSession
