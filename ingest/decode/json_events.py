@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from json import JSONDecoder, loads
@@ -200,12 +200,36 @@ def _decoded_json(source: JsonSource, seen: JsonForms, table: Table, reading: Re
     return decode(bodies, table, seen, reading, source)
 
 
+# Before the name of a member of a parsed text that differs by case alone from that of the column which it is.
+_OTHER = "_lake_other_"
+_CORRUPT = T.StructField("_lake_corrupt", T.StringType())
+
+
+def _told_apart(row: Expression, struct: T.StructType, others: Collection[str]) -> Expression:
+    """The row with names that differ by more than case, as Spark tells them apart; a JSON parser does by case too."""
+    names = [f"{_OTHER}{item.name}" if item.name in others else item.name for item in struct]
+    fields = [T.StructField(name, item.dataType) for name, item in zip(names, struct, strict=True)]
+    return row.cast(T.StructType(fields)) if others else row
+
+
+def _with_own_names(events: DataFrame, image: Expression, others: Mapping[str, str]) -> DataFrame:
+    """Adds `_lake_own`: the columns that stand in the row (JSON) by their own names, of those with another one too."""
+    own = F.array_intersect(F.json_object_keys(image), F.array(*map(F.lit, others)))
+    return events.withColumn("_lake_own", F.coalesce(own, F.array().cast("array<string>"))) if others else events
+
+
+def _either(name: str, own: Expression, other: Expression) -> Field:
+    """A column that is found by its own name, or by the one that differs from it by case."""
+    is_here = F.array_contains("_lake_own", name)
+    return Field(F.when(is_here, own.cast("string")).otherwise(other.cast("string")), T.StringType())
+
+
 def _parsed(bodies: DataFrame, struct: T.StructType, *, has_floats: bool = False) -> DataFrame:
     """Adds `_lake_event`: the text as a struct, what could not be read as `_lake_corrupt`; null where it was cut.
 
     `has_floats`: some field of the struct is a float or double, of which "NaN" is a value as well.
     """
-    schema = T.StructType([*struct.fields, T.StructField("_lake_corrupt", T.StringType())])
+    schema = T.StructType([*struct.fields, _CORRUPT])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_lake_corrupt"}
     # NaN as it stands is no JSON; the option that refuses it refuses the text "NaN" for a float, too.
     options |= {} if has_floats else {"allowNonNumericNumbers": "false"}
@@ -219,15 +243,20 @@ def _decode_unwrapped(
     columns = [column.name for column in table.columns]
     metadata = metadata_columns(table)
     written = _written_types(table, seen)
-    names = [*columns, *(name for column in metadata for name in column.names), "__deleted"]
+    names = [*columns, *(name for column in metadata for name in column.names), "__deleted", *reading.names.values()]
     known = [name for name in names if seen.keys is None or name in seen.keys]
+    others = set(reading.names.values()).intersection(known)
     struct = _struct_of(known, written)
     if seen.flat:
         bodies = seen.flat.cut(bodies, {item.name: item.dataType for item in struct})
     parsed = _parsed(bodies, struct)
+    if others:
+        event = T.StructType([*struct.fields, _CORRUPT])
+        parsed = parsed.withColumn("_lake_event", _told_apart(F.col("_lake_event"), event, others))
+        parsed = _with_own_names(parsed, F.col("_lake_json"), reading.names)
 
     def member(name: str) -> Expression:
-        by_parser = F.col(f"_lake_event.`{name}`")
+        by_parser = F.col(f"_lake_event.`{_OTHER * (name in others)}{name}`")
         return F.when(F.col(IS_CUT), F.col(f"`{value_column(name)}`")).otherwise(by_parser) if seen.flat else by_parser
 
     def value(*names: str) -> Field:
@@ -242,6 +271,9 @@ def _decode_unwrapped(
         return Field(F.coalesce(*texts), only or T.StringType(), nested=seen.nested)
 
     fields = {name: value(name) for name in columns}
+    for name, other in reading.names.items():
+        if other in others:
+            fields[name] = _either(name, fields[name].value, member(other))
     fields |= {column.name: value(*column.names) for column in metadata}
     fields["__deleted"] = value("__deleted")
     is_opless = has_key(F.col("_lake_json"), "source") & (
@@ -258,7 +290,8 @@ def _decode_enveloped(
 ) -> DataFrame:
     columns = [column.name for column in table.columns]
     metadata = metadata_columns(table)
-    row = _struct_of(columns)
+    others = reading.names
+    row = _struct_of([*columns, *others.values()])
     blocks = dict.fromkeys(column.envelope[0] for column in metadata if len(column.envelope) > 1)
     envelope = [
         T.StructField("before", row),
@@ -268,10 +301,15 @@ def _decode_enveloped(
         T.StructField("op", T.StringType()),
     ]  # fmt: skip
     op = F.col("_lake_event.op")
-    parsed = _parsed(bodies, T.StructType(envelope)).withColumn(
-        "_lake_row", F.when(op == "d", F.col("_lake_event.before")).otherwise(F.col("_lake_event.after"))
+    image = F.when(op == "d", F.col("_lake_event.before")).otherwise(F.col("_lake_event.after"))
+    parsed = _parsed(bodies, T.StructType(envelope)).withColumn("_lake_row", _told_apart(image, row, others.values()))
+    text = F.when(op == "d", F.get_json_object("_lake_json", "$.before")).otherwise(
+        F.get_json_object("_lake_json", "$.after")
     )
+    parsed = _with_own_names(parsed, text, others)
     fields = {name: Field(F.col(f"_lake_row.`{name}`"), T.StringType()) for name in columns}
+    for name, other in others.items():
+        fields[name] = _either(name, fields[name].value, F.col(f"_lake_row.`{_OTHER}{other}`"))
     for column in metadata:
         fields[column.name] = Field(F.col("_lake_event." + ".".join(column.envelope)), T.StringType())
     fields["__deleted"] = Field((op == "d").cast("string"), T.StringType())
@@ -305,7 +343,6 @@ def _typed_json(
     no_event: Expression,
 ) -> DataFrame:
     row = _JsonRow(fields, within, reading.names)
-    fields = row.fields
     op, json = fields["__op"].value, F.col("_lake_json")
     tombstone = json.isNull() | (json == "null")
     # An update without a column says nothing of it; Kafka Connect's converters write nulls out.
@@ -345,17 +382,14 @@ def _typed_json(
 
 
 class _JsonRow:
-    """The row of a JSON event (`_lake_json`), which stands in the whole text or in a member of it.
-
-    `fields`: its values, those of columns that are written in another case included.
-    """
+    """The row of a JSON event (`_lake_json`), which stands in the whole text or in a member of it."""
 
     def __init__(self, fields: Mapping[str, Field], within: str, names: Mapping[str, str]) -> None:
         self.json = F.col("_lake_json")
         self.within = within
         self.names = names
         self.is_envelope = within != "$"
-        self.fields = {**fields, **{name: self._either(fields[name], name) for name in names}}
+        self.fields = fields
 
     @property
     def says_deletes(self) -> Expression:
@@ -384,17 +418,6 @@ class _JsonRow:
         for name in reading.required:
             lacks = ~op.isin("d", "t", "m") & self.is_null(name) & ~self.has(name)
             yield F.when(lacks, problem_of("schema_policy", lacking(name)))
-
-    def _either(self, field: Field, name: str) -> Field:
-        """A column that is found by its own name, or by the one that differs from it by case."""
-        image = self.json
-        if self.is_envelope:
-            before, after = (F.get_json_object(self.json, f"$.{side}") for side in ("before", "after"))
-            image = F.when(F.col("_lake_event.op") == "d", before).otherwise(after)
-        # Of the row alone: an envelope's `source` has a `name` and a `version` too.
-        is_here = F.coalesce(F.array_contains(F.json_object_keys(image), name), F.lit(False))
-        there = F.get_json_object(image, f"$['{self.names[name]}']")
-        return Field(F.when(is_here, field.value.cast("string")).otherwise(there), T.StringType())
 
 
 def _is_alike(text: Expression, seen: JsonForms, table: Table) -> Expression:

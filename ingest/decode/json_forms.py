@@ -225,7 +225,8 @@ def placeholders(table: Table) -> tuple[str, ...]:
 def unknown_fields(lines: DataFrame, table: Table) -> tuple[EventField, ...]:
     """The keys of rows in JSON events that are no columns and have a value somewhere, with the type Spark infers.
 
-    An event without the table's key says nothing of its columns.
+    An event without the table's key says nothing of its columns. A key that differs from a column by case alone has the
+    column's type, whatever it is: nothing is inferred for it.
     """
     event = F.btrim(body(F.col("value")), F.lit(WHITE_SPACE))
     row = F.when(is_envelope(event), _image(event)).otherwise(F.when(~is_control(event, table), event))
@@ -237,16 +238,19 @@ def unknown_fields(lines: DataFrame, table: Table) -> tuple[EventField, ...]:
     is_row = F.exists(valued, lambda name: F.lower(name).isin(key_names)) if key_names else F.lit(True)
     keys = F.from_json("row", "map<string,string>").alias("keys")
     unknown = suspects.select("row", keys).where(is_row).withColumn("unknown", F.array_except(valued, known))
-    rows = unknown.where(F.size("unknown") > 0).select("row")
     names = {found["name"] for found in unknown.select(F.explode("unknown").alias("name")).distinct().collect()}
+    by_case = {column.name.lower() for column in table.columns}
+    fields = [EventField(name, T.StringType()) for name in sorted(names) if name.lower() in by_case]
+    names = {name for name in names if name.lower() not in by_case}
     if not names:
-        return ()
+        return tuple(fields)
+    rows = unknown.where(F.arrays_overlap("unknown", _texts(names))).select("row")
     session = lines.sparkSession
     encoders = java_class(session, "org.apache.spark.sql.Encoders")
     texts = getattr(rows._jdf, "as")(encoders.STRING())
     reader = session._jsparkSession.read().option(*_CORRUPT)
     inferred = T.StructType.fromJson(loads(reader.json(texts).schema().json()))
-    return tuple(EventField(item.name, item.dataType) for item in inferred if item.name in names)
+    return (*fields, *(EventField(item.name, item.dataType) for item in inferred if item.name in names))
 
 
 def _image(envelope: Expression) -> Expression:

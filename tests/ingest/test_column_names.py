@@ -92,6 +92,10 @@ CASES: dict[str, tuple[list[Row], list[Row]]] = {
         [{"id": 1, "name": "Ada"}, {"Id": 2, "naMe": "Bob"}],
         [{"id": 1, "name": "Ada", "version": None}, {"id": 2, "name": "Bob", "version": None}],
     ),
+    "beside its own name, which counts": (
+        [{"id": 1, "name": None, "NAME": "Ada"}, {"id": 2, "NAME": "Bob"}],
+        [{"id": 1, "name": None, "version": None}, {"id": 2, "name": "Bob", "version": None}],
+    ),
 }
 
 
