@@ -145,4 +145,11 @@ CHANGES = (
         'F.col("_lake_line")',
         (f"{LANDED}::test_files_of_one_time_lose_no_row_of_a_table_without_a_key",),
     ),
+    Mutation(
+        "a truncate knows no epoch of rows without a log position",
+        "ingest/changes/late.py",
+        "by_delivery = is_of_before | ",
+        "by_delivery = ",
+        ("tests/ingest/test_habits_of_landing.py::test_a_truncate_empties_what_a_topic_before_a_failover_had",),
+    ),
 )

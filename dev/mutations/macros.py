@@ -132,4 +132,25 @@ MACROS = (
         "return([commit['commit_time'], commit['state_transition_time']] | min)",
         ("tests/athena/test_increments.py",),
     ),
+    Mutation(
+        "what reads itself by the catalog's name is whole",
+        "macros/hudi/hudi_part.sql",
+        "(?:spark_catalog\\\\.)?",
+        "",
+        ("tests/macros/test_parts.py::test_a_guard_of_ones_own_loses_no_row",),
+    ),
+    Mutation(
+        "a batch's index looks into all partitions",
+        "macros/hudi/options_clause.sql",
+        "strategy in ['merge', 'microbatch']",
+        "strategy == 'merge'",
+        ("tests/macros/test_batches.py::test_a_batch_has_an_index_that_looks_into_its_partition",),
+    ),
+    Mutation(
+        "insert overwrite does what the table was made for",
+        "macros/hudi/hudi_upsert_sql.sql",
+        "hudi_options().get('hoodie.datasource.overwrite.mode', 'static')",
+        "'static'",
+        ("tests/macros/test_strategies.py::test_partitions_that_a_run_has_not_stay_where_the_strategy_was_another",),
+    ),
 )

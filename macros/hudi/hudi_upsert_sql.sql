@@ -11,7 +11,8 @@
 
 {#-
     How the next statement writes: what `insert into` does with rows whose key is there, whether `insert overwrite` replaces the whole
-    table or the partitions of its rows, whatever strategy the table was made with, and that of two writers at the same moment one fails. Properties of the table, told before each: settings of the session would be those of other models too, and
+    table or the partitions of its rows, whatever strategy the table was made with, and that of two writers at the same moment one
+    fails. Properties of the table, told before each: settings of the session would be those of other models too, and
     with them as options `create table` does not write in bulk. It is no commit of Hudi's. The lock is of the session that writes, and
     is told to the table too: `alter table` looks there alone.
 -#}
