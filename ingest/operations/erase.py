@@ -111,7 +111,8 @@ def parse_key(table: Table, text: str) -> Key:
     values: Any = None
     if text.lstrip().startswith("["):
         try:
-            values = json.loads(text)
+            # A number as it is written: a float would name another key.
+            values = json.loads(text, parse_float=str)
         except ValueError:
             values = None
     else:

@@ -282,7 +282,8 @@ def lake_command(project: DbtProject, *arguments: str | Path, code: int = 0) -> 
 def test_a_key_is_a_list_or_pairs(make_project: MakeProject) -> None:
     (table,) = make_project({"tables": [table_of("x", {"a": "string", "b": "int"}, ["a", "b"])]}).source().tables
     for text, key in (('["x, b=1", 2]', ("x, b=1", "2")), ("b=2,a=x", ("x", "2")), ("a=x, y,b=2", ("x, y", "2")),
-                      ("[null, 2]", (None, "2")), ("a=,b=2", ("", "2"))):  # fmt: skip
+                      ("[null, 2]", (None, "2")), ("a=,b=2", ("", "2")),
+                      ("[12345678901234567.89, 2]", ("12345678901234567.89", "2"))):  # fmt: skip
         assert parse_key(table, text) == key
     for text in (CANARY, "[1]", f'["{CANARY}", {{}}]', f"a={CANARY}", f"[{CANARY}", "[1,2,3]", '"x"'):
         with pytest.raises(InputError, match=r"a JSON list of a, b, or a=\.\.\.,b=") as error:
