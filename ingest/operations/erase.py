@@ -269,9 +269,8 @@ def _holding(place: Place, data: Sequence[str], others: Sequence[str]) -> tuple[
         holding += [row["file"] for row in held.collect()]
     texts = [row["key"].encode() for row in place.keys.collect()]
     for path in others:
-        # A log holds rows: there, any key counts.
-        is_timeline = "/.hoodie/" in path
-        searched = [text for text in texts if not is_timeline or len(text) >= _LEAST_SEARCHED]
+        # A log holds rows: there, any key counts. Hudi's own are the timeline and `.hoodie_partition_metadata`.
+        searched = [text for text in texts if "/.hoodie" not in path or len(text) >= _LEAST_SEARCHED]
         if searched and _has_any(spark, path, searched):
             holding.append(path)
     return tuple(holding)

@@ -271,6 +271,20 @@ def test_an_erased_key_is_in_no_file_and_no_older_event_brings_it_back(
             erase(spark, sales, [(wrong,)])
 
 
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_key_of_one_digit_is_not_found_in_what_hudi_says_of_a_folder(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    project = make_project({"tables": [table_of("sale", {"sale_id": "bigint", "note": "string"}, ["sale_id"])]})
+    project.deliver("shop.sale", 0, [sold("c", 10 + sale_id, sale_id) for sale_id in range(10)])
+    project.land_well(spark)
+    (sales,) = project.source().tables
+    erasure = erase(spark, sales, [(str(sale_id),) for sale_id in range(9)])
+    assert (erasure.places[0].rows, erasure.holding) == (9, ())
+    assert project.rows(spark, "sale", "sale_id") == [{"sale_id": 9}]
+
+
 def lake_command(project: DbtProject, *arguments: str | Path, code: int = 0) -> Result:
     """Runs a command in this process."""
     everything = [*map(str, arguments), "--project-dir", str(project.root)]
