@@ -152,7 +152,7 @@ def erase(spark: SparkSession, table: Table, keys: Sequence[Key]) -> Erasure:
             expected="a landed table with a declared key",
         )
     known = _record_keys(spark, table, keys).localCheckpoint()
-    salt = remember(known, table, state.watermark)
+    salt = remember(known, table, state)
     after = replace(state, counts=Counts(), erased=tuple(sorted({*state.erased, salt})))
     quarantined, unsearched = _quarantined(silver, state, known)
     found = [_silver(silver, after, known), _history(silver, after, known), quarantined]

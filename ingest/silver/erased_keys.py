@@ -10,9 +10,11 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from ingest.changes.position import delivery_of, epoch_of, is_unplaced, log_of
 from ingest.config.tables import Table
 from ingest.schema.masking import fingerprint, keyed_hash, salt_of, with_salt
 from ingest.silver.ledger import Ledger
+from ingest.silver.state import State
 
 
 def erased_keys(schema: str) -> Ledger:
@@ -20,15 +22,15 @@ def erased_keys(schema: str) -> Ledger:
     return Ledger(schema, "_erased", key="erased_id", ordering="position")
 
 
-def remember(keys: DataFrame, table: Table, watermark: str) -> str:
+def remember(keys: DataFrame, table: Table, state: State) -> str:
     """Writes the keys to the table of erased keys; the fingerprint of the salt they were hashed with, '' for none.
 
     Parameters
     ----------
     keys:
         Column `key`: record keys as text.
-    watermark:
-        What was read of the source: events up to its place in the log are ignored from now on, if of such a key.
+    state:
+        Of silver: events that are no later than what it has read are ignored from now on, if of such a key.
 
     Raises
     ------
@@ -36,13 +38,15 @@ def remember(keys: DataFrame, table: Table, watermark: str) -> str:
         The table could not be written.
     """
     salt = salt_of(table)
+    log, _, delivered = state.watermark.partition("/")
+    offset = max(delivered.partition("-")[2], state.unplaced)
     hashed = with_salt(keys, table).select(_hash(F.col("key"), table, salted=bool(salt)).alias("key_hash"))
     rows = hashed.select(
         F.sha2(F.concat_ws("|", F.lit(table.name), "key_hash"), 256).alias("erased_id"),
         F.lit(table.name).alias("source_table"),
         "key_hash",
         F.lit(fingerprint(salt) if salt else "").alias("salt"),
-        F.lit(watermark.split("/", maxsplit=1)[0]).alias("position"),
+        F.lit(f"{log}/{offset}").alias("position"),
         F.current_timestamp().alias("erased_at"),
     )
     erased_keys(table.schema).write(keys.sparkSession, rows, "upsert")
@@ -51,6 +55,9 @@ def remember(keys: DataFrame, table: Table, watermark: str) -> str:
 
 def without_erased(changes: DataFrame, table: Table, salts: tuple[str, ...]) -> DataFrame:
     """The changes; those of erased keys mean nothing (`_lake_ignored`), up to the place in the log of the erasure.
+
+    A row without a place in the log came before it if it was read before; a bare tombstone, which has no time either,
+    by its offset, in whichever partition.
 
     Parameters
     ----------
@@ -65,20 +72,32 @@ def without_erased(changes: DataFrame, table: Table, salts: tuple[str, ...]) -> 
     known = erased_keys(table.schema).read(changes.sparkSession)
     assert known is not None, "remembered before the state was written"
     erased = known.where(F.col("source_table") == table.name)
-    log = F.substring_index("__position", "/", 1)
     for salt in salts:
         mine = erased.where(F.col("salt") == salt).select(
-            F.col("key_hash").alias("_lake_erased_key"), F.col("position").alias("_lake_erased_at")
+            F.col("key_hash").alias("_lake_erased_key"),
+            F.col("position").alias("_lake_erased_to"),
+            F.col("erased_at").alias("_lake_erased_at"),
         )
         rows = with_salt(changes, table) if salt else changes
         key = F.col(f"`{table.record_key}`").cast("string")
         told = rows.withColumn("_lake_hash", _hash(key, table, salted=bool(salt)))
         joined = told.join(F.broadcast(mine), F.col("_lake_hash") == F.col("_lake_erased_key"), "left")
-        gone = F.coalesce(log <= F.col("_lake_erased_at"), F.lit(False))
+        gone = F.col("_lake_erased_key").isNotNull() & _is_before_erasure(table)
         changes = joined.withColumn("_lake_ignored", F.col("_lake_ignored") | gone).select(
             *(f"`{name}`" for name in columns)
         )
     return changes
+
+
+def _is_before_erasure(table: Table) -> Expression:
+    """Whether a change of an erased key is no later than the erasure. Never null."""
+    erased_to = F.split("_lake_erased_to", "/")
+    is_read_before = F.col("__source_ts_ms") < F.unix_millis("_lake_erased_at")
+    delivered = F.concat(epoch_of("__position"), delivery_of(F.col("__position")))
+    # Earlier versions did not remember the offset.
+    is_delivered_before = F.coalesce(delivered <= F.concat(epoch_of("_lake_erased_to"), erased_to[1]), F.lit(True))
+    is_placed_before = log_of() <= erased_to[0]
+    return F.when(is_unplaced(table), F.coalesce(is_read_before, is_delivered_before)).otherwise(is_placed_before)
 
 
 def _hash(key: Expression, table: Table, *, salted: bool) -> Expression:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from pyspark.sql import SparkSession
 from registry_server import serve, use_registry
 
 from ingest.errors import WriteError
+from ingest.operations.erase import erase
+from ingest.operations.position import set_position
 from ingest.operations.replay import replay
 from ingest.silver.state import Counts
 from ingest.silver.table import SilverTable
@@ -178,6 +181,34 @@ def test_a_bare_tombstone_that_overtakes_its_row_deletes_it(make_project: MakePr
     records(project, ({"id": 1}, without_rewrite(pg("c", 50, id=1))), offset=0)
     assert project.land_well(spark)["item"].counts == Counts(read=1, superseded=1)
     assert [row["id"] for row in project.rows(spark, "item")] == [3]
+
+
+@pytest.mark.slow
+def test_an_erased_key_that_comes_again_is_deleted_and_read_as_any_other(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """A tombstone and a snapshot's row have no place in the log: what was delivered, or read, before the erasure means
+    nothing, and what came since counts."""
+    project = make_project(items(**ALL, tombstones="delete"))
+    first = [(key, without_rewrite(event)) for key, event in PLAIN]
+    records(project, *first, ({"id": 1}, None))
+    project.land_well(spark)
+    (table,) = project.source().tables
+    assert erase(spark, table, [("1",)]).places[0].rows == 1
+    read_before = without_rewrite(pg("r", None, id=1, note="before", price=None))
+    records(project, ({"id": 1}, read_before), offset=10)
+    set_position(spark, table, to_latest=False)
+    project.land_well(spark)
+    assert [row["id"] for row in project.rows(spark, "item", live=False)] == [2, 3]
+    records(project, ({"id": 1}, without_rewrite(pg("c", 50, id=1, note="again", price=None))), offset=20)
+    project.land_well(spark)
+    records(project, ({"id": 1}, None), offset=30)
+    assert project.land_well(spark)["item"].counts == Counts(read=1, applied=1)
+    assert [row["id"] for row in project.rows(spark, "item")] == [2, 3]
+    read_since = {**read_before, "note": "since", "__source_ts_ms": int(time.time() * 1000)}
+    records(project, ({"id": 1}, read_since), offset=40)
+    assert project.land_well(spark)["item"].counts == Counts(read=1, applied=1)
+    assert [row["note"] for row in project.rows(spark, "item")] == ["since", "n", "n"]
 
 
 @pytest.mark.slow
