@@ -225,9 +225,7 @@ def make_cut(spark: SparkSession, tables: Sequence[Table]) -> None:
     now = {name: state.instant for name, state in states.items() if state is not None}
     if now == newest_cut(spark, tables[0].schema):
         return
-    at = datetime.now(UTC)
-    rows = [(f"{at.isoformat()} {name}", name, instant, at) for name, instant in now.items()]
-    news = spark.createDataFrame(rows, "cut_id string, source_table string, instant string, cut_at timestamp")
+    news = _as_cut(spark, now)
     before = ledger.read(spark)
     if before is not None:
         kept = before.select("cut_at").distinct().orderBy(F.col("cut_at").desc()).limit(CUTS_KEPT - 1)
@@ -242,6 +240,43 @@ def newest_cut(spark: SparkSession, schema: str) -> dict[str, str]:
         return {}
     newest = every.where(F.col("cut_at") == every.agg(F.max("cut_at")).first()[0])  # type: ignore[index]
     return {row["source_table"]: row["instant"] for row in newest.collect()}
+
+
+def require_at_cut(spark: SparkSession, table: Table, instant: str) -> None:
+    """What removes a table's earlier commits leaves a cut nothing to read, unless the cut is at the last one.
+
+    Raises
+    ------
+    InputError
+        It is at another one than `instant`.
+    """
+    at = newest_cut(spark, table.schema).get(table.name, instant)
+    if at != instant:
+        raise InputError(
+            f"the newest cut of the source is at {at}, the last commit is {instant}",
+            where=table.relation,
+            expected="a cut at the last commit: no earlier one can be read afterwards",
+            action=f"run `lake ingest {table.source}` until every table is well, then this again; nothing was erased",
+        )
+
+
+def move_cut(spark: SparkSession, table: Table, instant: str) -> None:
+    """Puts the newest cut to another commit of a table, with the same rows; the older cuts can be read no more.
+
+    Raises
+    ------
+    WriteError
+        It could not be written: the next run of ingest makes a cut.
+    """
+    if instants := newest_cut(spark, table.schema):
+        cuts(table.schema).write(spark, _as_cut(spark, {**instants, table.name: instant}), "overwrite")
+
+
+def _as_cut(spark: SparkSession, instants: Mapping[str, str]) -> DataFrame:
+    """The rows of a cut that is made now."""
+    at = datetime.now(UTC)
+    rows = [(f"{at.isoformat()} {name}", name, instant, at) for name, instant in instants.items()]
+    return spark.createDataFrame(rows, "cut_id string, source_table string, instant string, cut_at timestamp")
 
 
 def _require_near_cut(spark: SparkSession, tables: Sequence[Table]) -> None:

@@ -22,6 +22,7 @@ from ingest.decode.fields import Field
 from ingest.decode.types import converted
 from ingest.errors import InputError, WriteError
 from ingest.landing.backlog import pending_of
+from ingest.landing.transactions import move_cut, require_at_cut
 from ingest.operations.replay import decoded_again
 from ingest.schema.masking import all_null, in_silver, local_rows
 from ingest.silver import change_log, quarantine
@@ -139,7 +140,8 @@ def erase(spark: SparkSession, table: Table, keys: Sequence[Key]) -> Erasure:
     Raises
     ------
     InputError
-        A value is none of its column's type; the quarantined events cannot be read.
+        A value is none of its column's type; the quarantined events cannot be read; readers are at a cut before the
+        table's last commit.
     WriteError
         There is no such table, or the lake cannot be written.
     """
@@ -151,6 +153,9 @@ def erase(spark: SparkSession, table: Table, keys: Sequence[Key]) -> Erasure:
             where=table.relation,
             expected="a landed table with a declared key",
         )
+    is_in_cuts = table.options.consistent == "transaction"
+    if is_in_cuts:
+        require_at_cut(spark, table, state.instant)
     known = _record_keys(spark, table, keys).localCheckpoint()
     salt = remember(known, table, state)
     after = replace(state, counts=Counts(), erased=tuple(sorted({*state.erased, salt})))
@@ -158,6 +163,8 @@ def erase(spark: SparkSession, table: Table, keys: Sequence[Key]) -> Erasure:
     found = [_silver(silver, after, known), _history(silver, after, known), quarantined]
     places = tuple(_erase_from(place) for place in found if place is not None)
     silver.register()
+    if is_in_cuts:
+        move_cut(spark, table, silver.required_state().instant)
     pending = pending_of(spark, table, state.position)
     return Erasure(table, known.count(), places, unsearched, pending.waiting, pending.unit)
 

@@ -14,11 +14,13 @@ from conftest import DbtProject, MakeProject, Row, new_project, pg, table_of
 from pyspark.sql import SparkSession
 
 from ingest.config.sources_file import Source
-from ingest.errors import DeclarationError
+from ingest.errors import DeclarationError, InputError
 from ingest.landing import transactions
 from ingest.landing.run import land
 from ingest.landing.table import Landed
 from ingest.landing.transactions import cuts, newest_cut, release
+from ingest.operations.erase import erase
+from ingest.operations.position import set_position
 from ingest.silver.state import Counts
 
 pytestmark = pytest.mark.spark
@@ -244,6 +246,26 @@ def test_repeated_events_and_markers_change_nothing(bank: Bank, spark: SparkSess
     landed = bank.land(spark)
     assert landed["checking"].counts == Counts(read=2, applied=1, superseded=1)
     assert bank.at_cut(spark) == {"checking": {1: 50}, "saving": {1: 150}}
+
+
+@pytest.mark.slow
+def test_an_erasure_takes_the_cut_along_and_waits_for_one_that_lies_behind(bank: Bank, spark: SparkSession) -> None:
+    """It leaves one version of each file: at an earlier commit a reader found no row, and no error."""
+    bank.land(spark)
+    _, events, end = bank.transaction(("checking", "u", 1, 90), ("saving", "u", 1, 110), ("saving", "c", 2, 0))
+    bank.send(events)
+    bank.begin_and_end(end)
+    bank.land(spark)
+    (saving,) = bank.source().choose(["saving"])
+    assert erase(spark, saving, [("2",)]).places[0].rows == 1
+    assert bank.at_cut(spark) == {"checking": {1: 90}, "saving": {1: 110}}
+    assert cuts(bank.project.schema).read(spark).count() == 2  # type: ignore[union-attr]
+    set_position(spark, saving, to_latest=True)
+    with pytest.raises(InputError, match="run `lake ingest shop` until every table is well"):
+        erase(spark, saving, [("1",)])
+    bank.land(spark)
+    assert erase(spark, saving, [("1",)]).places[0].rows == 1
+    assert bank.at_cut(spark) == {"checking": {1: 90}, "saving": {}}
 
 
 @pytest.mark.slow
