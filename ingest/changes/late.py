@@ -62,11 +62,16 @@ def precedes_truncate(truncate: Truncate, table: Table) -> Expression:
     """
     at = truncate.position.partition("/")[2]
     delivered = F.substring_index("__position", "/", -1)
-    is_beside = F.substring_index(delivered, "-", 1) == at.partition("-")[0]
     is_earlier = F.coalesce(F.col("__source_ts_ms") < F.lit(truncate.source_ms).cast("bigint"), F.lit(False))
     is_of_before = epoch_of(F.col("__position")) < epoch_of(F.lit(truncate.position))
-    by_delivery = is_of_before | F.when(is_beside, delivered < at).otherwise(is_earlier)
+    by_delivery = is_of_before | F.when(_is_beside(truncate.position), delivered < at).otherwise(is_earlier)
     return F.when(is_unplaced(table), by_delivery).otherwise(F.col("__position") < truncate.position)
+
+
+def _is_beside(position: str) -> Expression:
+    """Whether a change was delivered in the partition of that position."""
+    partition = position.partition("/")[2].partition("-")[0]
+    return F.substring_index(F.substring_index("__position", "/", -1), "-", 1) == partition
 
 
 def judge_late(
@@ -93,7 +98,8 @@ def judge_late(
         The last one: what is older is gone.
     purged:
         The greatest position of a tombstone that was removed for good: of a key that silver does not know, an event
-        at or before it may be older than its delete, and nothing can say so any more.
+        at or before it may be older than its delete, and nothing can say so any more. A change without a log position
+        is at or before it where it was delivered before it in its partition. A delete changes nothing there.
     awaits_deletes:
         Bare tombstones wait in the quarantine, and may be replayed as deletes: a change that is delivered again moves
         its row behind those between the two, which a connector that goes on from further back sends again as well.
@@ -106,7 +112,7 @@ def judge_late(
         `__carried` of the row that silver holds.
     """
     joined = _with_held(late, silver, table, number=number).withColumn("_lake_unplaced", is_unplaced(table))
-    joined = joined.withColumn("__position", F.coalesce(_raised(table), F.col("__position")))
+    joined = joined.withColumn("__position", F.coalesce(_raised(table, purged), F.col("__position")))
     counts_again = _counts_again(table, awaits_deletes=awaits_deletes)
     outcome = _outcome(table, counts_again, truncate=truncate, purged=purged)
     problem = F.when(
@@ -152,12 +158,16 @@ def _is_after() -> Expression:
     return delivered_at("__position") > delivered_at("_lake_held")
 
 
-def _raised(table: Table) -> Expression:
-    """The position of a change that counts against a held one with a greater place in the log; null of any other."""
+def _raised(table: Table, purged: str) -> Expression:
+    """The position of a change that counts against a held one with a greater place in the log, or may count against one
+    that was purged, which a log file of Hudi still knows; null of any other."""
     position, offset = F.col("__position"), F.substring_index("__position", "/", -1)
     log, held_log = log_of(), F.substring_index("_lake_held", "/", 1)
     # What a row without a position of its own comes after is known now.
     raised = F.when(F.col("_lake_unplaced") & _is_after() & (log < held_log), F.concat(held_log, F.lit("/"), offset))
+    purged_log = F.lit(purged.partition("/")[0])
+    is_unknown = F.col("_lake_unplaced") & F.col("_lake_held").isNull() & (log < purged_log)
+    raised = raised.when(is_unknown, F.concat(purged_log, F.lit("/"), offset))
     if not is_placed_by_lsn(table):
         return raised
     of_held = Names("_lake_held_sequence", "_lake_held_lsn", "_lake_held")
@@ -194,10 +204,13 @@ def _counts_again(table: Table, *, awaits_deletes: bool) -> Expression:
 def _outcome(table: Table, counts_again: Expression, *, truncate: Truncate, purged: str) -> Expression:
     """`_lake_outcome`, of changes with their raised positions."""
     position, log, held_log = F.col("__position"), log_of(), F.substring_index("_lake_held", "/", 1)
-    unknowable = F.col("_lake_held").isNull() & (position <= purged) & ~F.col("_lake_unplaced")
+    # The delete itself, in a file that is read again beside others, has another order within it.
+    up_to = F.when(is_delete() & ~F.col("_lake_unplaced"), log).otherwise(position)
+    is_before = (up_to <= purged) & (~F.col("_lake_unplaced") | _is_beside(purged))
+    unknowable = F.col("_lake_held").isNull() & is_before
     return (
         F.when(precedes_truncate(truncate, table), "superseded")
-        .when(unknowable, "quarantined")
+        .when(unknowable, F.when(is_delete(), "superseded").otherwise("quarantined"))
         # The one that was delivered later counts, where one of them has no other place.
         .when((F.col("_lake_unplaced") | F.col("_lake_held_unplaced")) & ~_is_after(), "superseded")
         .when((log == held_log) & ~F.coalesce(counts_again, F.lit(False)), "duplicate")

@@ -59,6 +59,35 @@ def test_purged_tombstones_do_not_let_older_events_back_in(
     assert b'"title":"late"' in bytes(set_aside["raw"])
 
 
+@pytest.mark.parametrize(
+    "table_type", [pytest.param(each, marks=pytest.mark.slow if each == "cow" else ()) for each in TABLE_TYPES]
+)
+def test_a_snapshots_row_comes_back_behind_purged_tombstones_and_one_from_before_them_does_not(
+    table_type: str, make_project: MakeProject, spark: SparkSession
+) -> None:
+    """Hudi's logs know the place of what was purged: a row without one lost against it, and was counted as applied."""
+    options = {"deletes": "hard", "delete_retention_days": 7, "table_type": table_type}
+    project = make_project({"tables": [notes(**options)]})
+    (table,) = project.source().tables
+    read_before, read_since = (pg("r", None, note_id=1, title=title, body="b") for title in ("before", "since"))
+    project.deliver("shop.note", 0, [note("c", 10, 1, "a"), note("c", 20, 2, "a")])
+    project.deliver("shop.note", 5, [note("d", 30, 1, None, None)])
+    project.land_well(spark)
+    assert purge(spark, table, datetime.now(UTC) + timedelta(days=8)) == 1
+    project.deliver("shop.note", 2, [read_before, note("d", 30, 1, None, None)])
+    assert project.land_well(spark)["note"].counts == Counts(read=2, superseded=2), "a delete brings nothing back"
+    project.deliver("shop.note", 7, [note("d", 30, 1, None, None)])
+    assert project.land_well(spark)["note"].counts == Counts(read=1, superseded=1)
+    project.deliver("shop.note", 4, [read_before])
+    assert project.land_well(spark)["note"].counts == Counts(read=1, quarantined=1)
+    assert project.quarantined(spark)[0]["reason_code"] == "purged"
+    project.deliver("shop.note", 6, [read_since])
+    assert project.land_well(spark)["note"].counts == Counts(read=1, applied=1)
+    assert [row["title"] for row in project.rows(spark, "note")] == ["since", "a"]
+    assert replay(spark, table).counts == Counts(read=1, superseded=1)
+    assert [row["title"] for row in project.rows(spark, "note")] == ["since", "a"]
+
+
 def test_a_table_of_soft_deletes_is_not_purged(make_project: MakeProject, spark: SparkSession) -> None:
     (table,) = make_project({"tables": [notes()]}).source().tables
     with pytest.raises(DeclarationError, match="deletes: hard with delete_retention_days"):
