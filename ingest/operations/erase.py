@@ -20,7 +20,7 @@ from ingest.changes.position import record_key, with_position
 from ingest.config.tables import Table
 from ingest.decode.fields import Field
 from ingest.decode.types import converted
-from ingest.errors import InputError, WriteError
+from ingest.errors import InputError
 from ingest.landing.backlog import pending_of
 from ingest.landing.transactions import move_cut, require_at_cut
 from ingest.operations.replay import decoded_again
@@ -107,8 +107,10 @@ def parse_key(table: Table, text: str) -> Key:
     Raises
     ------
     InputError
-        It is neither, or lacks a column; the text itself is not told.
+        It is neither, or lacks a column; the text itself is not told. The table has no key.
     """
+    if not table.key:
+        raise InputError("has no key that rows could be found by", where=table.where, expected="a declared key")
     values: Any = None
     if text.lstrip().startswith("["):
         try:
@@ -146,13 +148,7 @@ def erase(spark: SparkSession, table: Table, keys: Sequence[Key]) -> Erasure:
         There is no such table, or the lake cannot be written.
     """
     silver = SilverTable.of(spark, table)
-    state = silver.state()
-    if state is None or not table.key:
-        raise WriteError(
-            "there is no such table yet" if table.key else "the table has no key that rows could be found by",
-            where=table.relation,
-            expected="a landed table with a declared key",
-        )
+    state = silver.required_state()
     is_in_cuts = table.options.consistent == "transaction"
     if is_in_cuts:
         require_at_cut(spark, table, state.instant)

@@ -303,6 +303,9 @@ def test_a_key_is_a_list_or_pairs(make_project: MakeProject) -> None:
         with pytest.raises(InputError, match=r"a JSON list of a, b, or a=\.\.\.,b=") as error:
             parse_key(table, text)
         assert CANARY not in error.value.message
+    (keyless,) = make_project({"tables": [table_of("x", {"a": "string"}, [])]}).source().tables
+    with pytest.raises(InputError, match="has no key that rows could be found by"):
+        parse_key(keyless, "a=x")
 
 
 @pytest.mark.parametrize(
