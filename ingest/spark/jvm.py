@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import codecs
+import locale
 import logging
 import os
 import re
@@ -96,6 +98,7 @@ def start_java(settings: Mapping[str, str]) -> None:
     shown = {
         key: value for key, value in settings.items() if key.startswith("spark.driver.") or not is_secret(key, value)
     }
+    _name_files_in_utf8()
     with _output_told_as_error():
         SparkContext._ensure_initialized(conf=SparkConf().setAll(list(shown.items())))
     atexit.register(end_java, SparkContext._gateway)
@@ -116,6 +119,15 @@ def end_java(gateway: Any) -> None:
         process.wait(_END_WITHIN_S)
     except subprocess.TimeoutExpired:
         log.warning("Spark's Java process %d still runs after %d s", process.pid, _END_WITHIN_S)
+
+
+def _name_files_in_utf8() -> None:
+    """Lets Java, which names files in the locale's encoding, do it in UTF-8 where that is ASCII, as Python does.
+
+    So it is with LC_ALL=C, or with a locale that is not installed. Java does not start in a folder with an ü then.
+    """
+    if codecs.lookup(locale.nl_langinfo(locale.CODESET)).name == "ascii":
+        os.environ["LC_ALL"] = "C.UTF-8"
 
 
 @contextmanager

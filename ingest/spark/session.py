@@ -59,6 +59,7 @@ def open_session(project: Project, more_settings: Mapping[str, str] = MappingPro
     """The embedded Spark session of the project's target; the running one where there is one in this process.
 
     Changes the working directory to the project's root, as dbt does: relative paths in profiles mean the same to both.
+    The process's time zone becomes UTC, which is the session's: PySpark gives timestamps in the former.
 
     Parameters
     ----------
@@ -81,6 +82,8 @@ def open_session(project: Project, more_settings: Mapping[str, str] = MappingPro
             action="choose such a target with --target",
         )
     os.chdir(project.root)
+    os.environ["TZ"] = "UTC"
+    time.tzset()
     _require_hudi()
     builder = SparkSession.builder.enableHiveSupport()
     defaults = {**REBASE_MODES, **NULLS_IN_ARRAYS, **s3.settings()}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import DbtProject, MakeProject, pg, table_of
+from conftest import DbtProject, MakeProject, new_project, pg, table_of
 from typer.testing import CliRunner, Result
 
 from ingest.cli.app import app
@@ -367,3 +370,19 @@ def test_generate_refuses_what_it_does_not_know(arguments: list[str], told: str,
     result = lake("generate", *arguments, "--out", tmp_path / "data", code=1)
     assert told in result.stderr.replace("\n", " ")
     assert not (tmp_path / "data").exists()
+
+
+def test_neither_the_time_zone_nor_the_locale_of_a_machine_is_seen(tmp_path: Path) -> None:
+    """In a folder whose name is no ASCII: Java did not start there. In Kolkata midnight was shown as half past five."""
+    home = tmp_path / "Übung mit Lücke"
+    home.mkdir()
+    project = new_project(home)
+    environment = {**os.environ, "TZ": "Asia/Kolkata", "LC_ALL": "C", "LAKE_HOME": "ein See", "LAKE_MEMORY": "1g"}
+    command = [sys.executable, "-m", "ingest", "sql", "--json", "--project-dir", str(project.root)]
+    query = "select timestamp '2020-01-01 00:00:00' as at, 'ü' as text"
+    done = subprocess.run(
+        [*command, query], env=environment, cwd=home, capture_output=True, encoding="utf-8", check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [{"at": "2020-01-01 00:00:00", "text": "ü"}]
+    assert (project.root / "ein See" / "metastore").is_dir()
