@@ -50,6 +50,8 @@ _AVRO_LIMITS = " ".join(
         ("collectionItems.maxLength", 16 * 2**20),
     )
 )
+# What a URI quotes by a percent sign.
+_QUOTED_IN_URIS = re.compile(r"[\s%#?\"<>\[\]^`{|}\\]")
 # How long a command waits for another one to leave the embedded catalog.
 _CATALOG_WITHIN_S = 15
 log = logging.getLogger(__name__)
@@ -71,7 +73,8 @@ def open_session(project: Project, more_settings: Mapping[str, str] = MappingPro
     DeclarationError
         The target is not an embedded Spark session.
     SetupError
-        Java or Spark's jars are missing, or the catalog is in use by another process.
+        Java or Spark's jars are missing, the catalog is in use by another process, or Hudi's SQL would not find its
+        tables in the lake's folder.
     """
     target = project.target
     if target.get("type") != "spark" or target.get("method") != "session":
@@ -85,6 +88,7 @@ def open_session(project: Project, more_settings: Mapping[str, str] = MappingPro
     os.environ["TZ"] = "UTC"
     time.tzset()
     _require_hudi()
+    _require_plain_path(project)
     builder = SparkSession.builder.enableHiveSupport()
     defaults = {**REBASE_MODES, **NULLS_IN_ARRAYS, **s3.settings()}
     given = {**defaults, **(target.get("server_side_parameters") or {}), **more_settings}
@@ -146,6 +150,19 @@ def _require_hudi() -> None:
             where="this Python environment",
             expected="the jars of ingest/spark/jars.lock beside Spark's own",
             action="run `make setup`, or `python -m ingest.spark.jars` in the environment",
+        )
+
+
+def _require_plain_path(project: Project) -> None:
+    """Hudi takes a table's path from the catalog as a URI has it, with %20 for a blank, and finds no table there."""
+    root = project.lake_root
+    path = root if re.match(r"\w+:", root) else str(project.root / root)
+    if found := _QUOTED_IN_URIS.search(path):
+        raise SetupError(
+            f"the path of the lake has {'a blank' if found[0].isspace() else found[0]}",
+            where=path,
+            expected="a path without blanks and without any of %#?\"<>[]^`{|}\\: Hudi's SQL finds no table there",
+            action="set LAKE_HOME, or LAKE_ROOT, to another folder",
         )
 
 

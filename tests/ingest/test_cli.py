@@ -374,10 +374,10 @@ def test_generate_refuses_what_it_does_not_know(arguments: list[str], told: str,
 
 def test_neither_the_time_zone_nor_the_locale_of_a_machine_is_seen(tmp_path: Path) -> None:
     """In a folder whose name is no ASCII: Java did not start there. In Kolkata midnight was shown as half past five."""
-    home = tmp_path / "Übung mit Lücke"
+    home = tmp_path / "Übung"
     home.mkdir()
     project = new_project(home)
-    environment = {**os.environ, "TZ": "Asia/Kolkata", "LC_ALL": "C", "LAKE_HOME": "ein See", "LAKE_MEMORY": "1g"}
+    environment = {**os.environ, "TZ": "Asia/Kolkata", "LC_ALL": "C", "LAKE_HOME": "See", "LAKE_MEMORY": "1g"}
     command = [sys.executable, "-m", "ingest", "sql", "--json", "--project-dir", str(project.root)]
     query = "select timestamp '2020-01-01 00:00:00' as at, 'ü' as text"
     done = subprocess.run(
@@ -385,4 +385,15 @@ def test_neither_the_time_zone_nor_the_locale_of_a_machine_is_seen(tmp_path: Pat
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [{"at": "2020-01-01 00:00:00", "text": "ü"}]
-    assert (project.root / "ein See" / "metastore").is_dir()
+    assert (project.root / "See" / "metastore").is_dir()
+
+
+@pytest.mark.parametrize(("home", "told"), [("my lake", "has a blank"), ("100%", "has %")])
+def test_a_lake_in_whose_folder_hudi_would_find_no_table_is_refused(
+    home: str, told: str, project: DbtProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each table was written, and could not be made known to the catalog."""
+    monkeypatch.setenv("LAKE_HOME", home)
+    refused = words(lake("ingest", "shop", "--project-dir", project.root, code=1).output)
+    assert f"the path of the lake {told}" in refused
+    assert "set LAKE_HOME, or LAKE_ROOT, to another folder" in refused
