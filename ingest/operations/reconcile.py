@@ -308,13 +308,13 @@ def _oracle_file(table: Table, folder: Path) -> Path | None:
 
 def _file(spark: SparkSession, table: Table, path: Path, null_text: str) -> DataFrame:
     """The declared columns of a file. Raises InputError where it lacks one."""
-    uri = path.resolve().as_uri()
+    place = f"file:{path.resolve()}"  # as it is, not as a URI quotes it
     text = path.suffix != ".parquet"
     if text:
         options = {"header": "true", "multiLine": "true", "escape": '"', "nullValue": _NO_TEXT, "mode": "FAILFAST"}
-        rows = spark.read.options(**options).csv(uri)
+        rows = spark.read.options(**options).csv(place)
     else:
-        rows = spark.read.parquet(uri)
+        rows = spark.read.parquet(place)
     lacking = [column.name for column in table.columns if column.name not in rows.columns]
     if lacking:
         raise InputError(

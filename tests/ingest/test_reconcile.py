@@ -96,8 +96,9 @@ def found(result: Reconciled) -> dict[str, dict[tuple[str, int], tuple[str, ...]
 @pytest.mark.spark
 def test_exactly_the_injected_differences_are_found(project: DbtProject, spark: SparkSession, tmp_path: Path) -> None:
     for name, write in (("parquet", write_parquet), ("csv", write_csv)):
-        write(tmp_path / name, source_rows())
-        result = compared(project, spark, tmp_path / name)
+        folder = tmp_path / f"mit Lücke {name}"
+        write(folder, source_rows())
+        result = compared(project, spark, folder)
         assert (result.equal, result.told, result.source_rows, result.silver_rows) == (True, "equal", ROWS, ROWS), name
         assert result.instant
 
