@@ -22,9 +22,9 @@ class Lakehouse(dbtPlugin):
         if find_spec("dbt.adapters.spark"):
             from dbt.adapters.spark.impl import SparkAdapter  # noqa: PLC0415 - where dbt has this adapter
 
-            from dbt_lakehouse.errors import BriefConnectionManager  # noqa: PLC0415
+            from dbt_lakehouse.connections import ConnectionManager  # noqa: PLC0415
 
-            SparkAdapter.ConnectionManager = BriefConnectionManager
+            SparkAdapter.ConnectionManager = ConnectionManager
         if find_spec("dbt.adapters.athena"):
             from dbt.adapters.athena.impl import AthenaAdapter  # noqa: PLC0415 - where dbt has this adapter
 

@@ -9,10 +9,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from dbt.adapters.events.logging import AdapterLogger
-from dbt.adapters.spark.connections import SparkConnectionManager
 from dbt.flags import get_flags
 from dbt_common.exceptions import DbtRuntimeError
 
@@ -74,22 +72,3 @@ def told_briefly() -> Iterator[None]:
             log = Path(get_flags().LOG_PATH) / "dbt.log"  # type: ignore[no-untyped-call]
             told += f"\nThe stack trace is in {log}, or here with --debug."
         raise DbtRuntimeError(told) from error
-
-
-class BriefConnectionManager(SparkConnectionManager):
-    """dbt-spark's connections, whose errors are told briefly: of a statement, and of its rows.
-
-    In the embedded session a query runs when its rows are fetched, for which dbt-spark handles no error.
-    """
-
-    @contextmanager
-    def exception_handler(self, sql: str) -> Iterator[None]:
-        """Around each statement."""
-        with told_briefly(), super().exception_handler(sql):
-            yield
-
-    @classmethod
-    def get_result_from_cursor(cls, cursor: Any, limit: int | None) -> Any:
-        """The rows of a statement."""
-        with told_briefly():
-            return super().get_result_from_cursor(cursor, limit)

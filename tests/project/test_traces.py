@@ -71,9 +71,14 @@ def test_connections_that_are_opened_at_once_each_have_a_folder_and_take_it_with
 
 
 @pytest.mark.slow
-def test_a_command_of_dbt_leaves_nothing_in_the_temp_folder(tmp_path: Path, temp: Path) -> None:
+def test_a_command_of_dbt_leaves_nothing_in_the_temp_folder_and_shows_times_as_they_are(
+    tmp_path: Path, temp: Path
+) -> None:
+    """On a machine in Kolkata midnight was half past five, and a source as fresh as half a day ago."""
     folders = ("--target-path", str(tmp_path / "target"), "--log-path", str(tmp_path / "logs"))
-    dbt = (str(Path(sys.executable).with_name("dbt")), "--quiet", "show", "--inline", "select 1 as one", *folders)
-    run = Lake(environment(tmp_path, temp)).command(*dbt)
+    query = "select timestamp '2020-01-01 00:00:00' as at"
+    dbt = (str(Path(sys.executable).with_name("dbt")), "--quiet", "show", "--output", "json", "--inline", query)
+    run = Lake({**environment(tmp_path, temp), "TZ": "Asia/Kolkata"}).command(*dbt, *folders)
     assert run.returncode == 0, run.stdout + run.stderr
+    assert "2020-01-01T00:00:00" in run.stdout
     assert left_in(temp) == []
