@@ -125,7 +125,9 @@ def test_only_this_machine_can_connect(served: Served) -> None:
 def test_a_second_process_is_told_in_one_line_to_use_it(served: Served) -> None:
     second = served.lake.run("status", "tickit")
     assert second.returncode == 1
-    assert second.stderr.count("\n") == 3
+    # What it waits for, and that it was in vain.
+    assert second.stderr.count("\n") == 4
+    assert "has the embedded catalog open: waiting for it to end" in second.stderr
     assert "another process (a dbt or lake command) has it open" in second.stderr
     assert "use one `lake serve` for all (dbt: --target thrift)" in second.stderr
     dbt = served.lake.command("dbt", "--quiet", "run", "--target", "dev", "--select", "dim_dates")

@@ -372,6 +372,7 @@ def test_generate_refuses_what_it_does_not_know(arguments: list[str], told: str,
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.slow
 def test_neither_the_time_zone_nor_the_locale_of_a_machine_is_seen(tmp_path: Path) -> None:
     """In a folder whose name is no ASCII: Java did not start there. In Kolkata midnight was shown as half past five."""
     home = tmp_path / "Übung"

@@ -98,6 +98,7 @@ def test_a_file_of_a_table_without_a_key_that_grows_is_refused(make_project: Mak
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_what_waited_of_files_of_one_time_has_the_place_that_it_had(
     make_project: MakeProject, spark: SparkSession
 ) -> None:
