@@ -57,7 +57,7 @@ CHANGES = (
     Mutation(
         "purge floor ignored",
         "ingest/changes/late.py",
-        'F.col("_lake_held").isNull() & (position <= purged)',
+        'F.col("_lake_held").isNull() & is_before',
         "F.lit(False)",
         (f"{UPKEEP}::test_purged_tombstones_do_not_let_older_events_back_in",),
     ),
@@ -134,7 +134,7 @@ CHANGES = (
     Mutation(
         "offsets of two partitions say which is older than a truncate",
         "ingest/changes/late.py",
-        "F.when(is_beside, delivered < at).otherwise(is_earlier)",
+        "F.when(_is_beside(truncate.position), delivered < at).otherwise(is_earlier)",
         "delivered < at",
         (f"{LANDED}::test_rows_of_a_snapshot_behind_a_truncate_are_there_whatever_their_partition",),
     ),
