@@ -209,13 +209,13 @@ def _told_apart(row: Expression, struct: T.StructType, others: Collection[str]) 
     """The row with names that differ by more than case, as Spark tells them apart; a JSON parser does by case too."""
     names = [f"{_OTHER}{item.name}" if item.name in others else item.name for item in struct]
     fields = [T.StructField(name, item.dataType) for name, item in zip(names, struct, strict=True)]
-    return row.cast(T.StructType(fields)) if others else row
+    return row.cast(T.StructType(fields))
 
 
 def _with_own_names(events: DataFrame, image: Expression, others: Mapping[str, str]) -> DataFrame:
     """Adds `_lake_own`: the columns that stand in the row (JSON) by their own names, of those with another one too."""
     own = F.array_intersect(F.json_object_keys(image), F.array(*map(F.lit, others)))
-    return events.withColumn("_lake_own", F.coalesce(own, F.array().cast("array<string>"))) if others else events
+    return events.withColumn("_lake_own", F.coalesce(own, F.array().cast("array<string>")))
 
 
 def _either(name: str, own: Expression, other: Expression) -> Field:
@@ -302,11 +302,12 @@ def _decode_enveloped(
     ]  # fmt: skip
     op = F.col("_lake_event.op")
     image = F.when(op == "d", F.col("_lake_event.before")).otherwise(F.col("_lake_event.after"))
-    parsed = _parsed(bodies, T.StructType(envelope)).withColumn("_lake_row", _told_apart(image, row, others.values()))
-    text = F.when(op == "d", F.get_json_object("_lake_json", "$.before")).otherwise(
-        F.get_json_object("_lake_json", "$.after")
-    )
-    parsed = _with_own_names(parsed, text, others)
+    if others:
+        image = _told_apart(image, row, others.values())
+    parsed = _parsed(bodies, T.StructType(envelope)).withColumn("_lake_row", image)
+    if others:
+        before, after = (F.get_json_object("_lake_json", f"$.{side}") for side in ("before", "after"))
+        parsed = _with_own_names(parsed, F.when(op == "d", before).otherwise(after), others)
     fields = {name: Field(F.col(f"_lake_row.`{name}`"), T.StringType()) for name in columns}
     for name, other in others.items():
         fields[name] = _either(name, fields[name].value, F.col(f"_lake_row.`{_OTHER}{other}`"))
