@@ -3,6 +3,9 @@
     with all that the query reads, each time it is looked at: Hudi's merge looks at its source several times.
 -#}
 {% macro hudi_keep(table, query) -%}
+    {%- if model.batch -%}
+        {%- do hudi_drop(table) -%}    {#- the batch before, of the same run, has left its own where it was refused -#}
+    {%- endif -%}
     {%- do run_query('create table ' ~ table ~ ' using parquet as ' ~ query) -%}
 {%- endmacro %}
 

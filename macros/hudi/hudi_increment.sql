@@ -59,7 +59,6 @@
 {#- A batch's rows take the place of those that are there: of whole partitions. They are looked at before, and computed once. -#}
 {% macro _replace_batch(target, wanted, columns) -%}
     {%- set batch = hudi_beside(target, 'batch') -%}
-    {%- do hudi_drop(batch) -%}    {#- the batch before, of the same run, has left its own where it was refused -#}
     {%- do hudi_keep(batch, 'select * from ' ~ wanted) -%}
     {%- do hudi_require_keys(batch, hudi_record_key()) -%}
     {%- do _require_partitions_of_batch(target, batch) -%}

@@ -8,7 +8,6 @@
     {%- set sql = hudi_statement(sql) -%}
     {%- if hudi_travels(sql) -%}
         {%- set kept = hudi_beside(target, 'wanted') -%}
-        {%- do hudi_drop(kept) -%}    {#- the batch before, of the same run, has left its own where it was refused -#}
         {%- do hudi_keep(kept, sql) -%}
         {%- set sql = 'select * from ' ~ kept -%}
     {%- endif -%}
