@@ -149,6 +149,7 @@ ODD: dict[str, tuple[dict[str, str], list[str | dict[str, Any]], Counts]] = {
 }
 
 
+@pytest.mark.slow
 def test_odd_texts_stop_neither_their_table_nor_the_others(make_project: MakeProject, spark: SparkSession) -> None:
     """Each of them once ended the command, with everything that the other tables had."""
     columns = {"id": "int", "note": "string"}
@@ -213,6 +214,7 @@ def test_a_mended_file_brings_what_was_missing_and_nothing_twice(
     assert [row["quarantine_id"] for row in project.quarantined(spark)] == [before[0]["quarantine_id"]]
 
 
+@pytest.mark.slow
 def test_lines_are_told_per_file_and_the_quarantine_is_shared_by_the_tables(
     make_project: MakeProject, spark: SparkSession
 ) -> None:

@@ -99,13 +99,18 @@ CASES: dict[str, tuple[list[Row], list[Row]]] = {
 }
 
 
+FORMS: dict[str, dict[str, Any]] = {"envelope": {}, "flat": {}, "keep": {"schema_policy": {"add": "keep"}}}
+
+
 @pytest.mark.spark
-def test_names_that_differ_by_case_alone_are_the_same(make_project: MakeProject, spark: SparkSession) -> None:
+@pytest.mark.parametrize("forms", [("envelope",), pytest.param(("flat", "keep"), marks=pytest.mark.slow)], ids="+".join)
+def test_names_that_differ_by_case_alone_are_the_same(
+    forms: tuple[str, ...], make_project: MakeProject, spark: SparkSession
+) -> None:
     """In envelopes and unwrapped events, whatever becomes of columns that nobody declared; and of a delete's row."""
     columns = {"id": "int", "name": "string", "version": "string"}
-    forms: dict[str, dict[str, Any]] = {"envelope": {}, "flat": {}, "keep": {"schema_policy": {"add": "keep"}}}
     names = {f"{form}_{number}": case for form in forms for number, case in enumerate(CASES)}
-    tables = [table_of(name, columns, ["id"], **forms[name.partition("_")[0]]) for name in names]
+    tables = [table_of(name, columns, ["id"], **FORMS[name.partition("_")[0]]) for name in names]
     gone = {"before": {"ID": 3, "NAME": "Eve"}, "after": None, "op": "d",
             "source": {"name": "shop", "version": "3", "file": "bin.1", "pos": 4, "row": 0}}  # fmt: skip
     project = make_project({"tables": [*tables, table_of("gone", columns, ["id"], connector="mariadb")]})

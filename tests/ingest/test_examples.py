@@ -98,11 +98,8 @@ def is_usual(text: str) -> bool:
     )
 
 
-@pytest.mark.parametrize(
-    ("separators", "events"),
-    [pytest.param((", ", ": "), 0, marks=pytest.mark.slow), ((",", ":"), 10**6)],
-    ids=["parsed", "cut"],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("separators", "events"), [((", ", ": "), 0), ((",", ":"), 10**6)], ids=["parsed", "cut"])
 @seed(20_261_121)
 # Nothing is made smaller: each try is a Spark job, and what differs is named.
 @settings(max_examples=8, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))

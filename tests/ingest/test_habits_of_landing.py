@@ -142,6 +142,7 @@ def test_gzipped_lines_are_landed_and_one_that_breaks_off_waits(make_project: Ma
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_another_key_or_other_partitions_are_refused(make_project: MakeProject, spark: SparkSession) -> None:
     """Rows of the other key would stand beside those that are there, and deletes would not find them."""
     columns = {"a": "int", "b": "string", "c": "string"}
@@ -229,6 +230,7 @@ def test_the_earliest_position_is_that_of_the_epoch(make_project: MakeProject, s
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_the_earliest_position_of_an_epoch_that_nothing_was_landed_in_is_where_the_last_one_ended(
     make_project: MakeProject, spark: SparkSession
 ) -> None:

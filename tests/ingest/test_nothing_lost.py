@@ -75,6 +75,7 @@ def test_tombstones_of_an_envelope_topic_are_counted(make_project: MakeProject, 
     assert counts == Counts(read=delivered, applied=2, superseded=1, ignored=1)
 
 
+@pytest.mark.slow
 def test_a_text_that_is_not_utf8_is_quarantined_with_its_bytes(make_project: MakeProject, spark: SparkSession) -> None:
     project = make_project(items(**ALL))
     bad = json.dumps(pg("c", 2, id=2, note="?", price=None)).encode().replace(b'"?"', b'"\xff\xfe"')
@@ -165,7 +166,8 @@ def test_a_truncate_may_have_no_member_for_a_row(make_project: MakeProject, spar
     assert project.rows(spark, "together") == project.rows(spark, "alone") == []
 
 
-@pytest.mark.parametrize("key", [pytest.param((), marks=pytest.mark.slow), ("id",)])
+@pytest.mark.slow
+@pytest.mark.parametrize("key", [(), ("id",)])
 def test_a_truncate_may_be_quarantined(key: Sequence[str], make_project: MakeProject, spark: SparkSession) -> None:
     project = make_project(items(key=key, truncate="quarantine", **ALL))
     records(project, (None, pg("c", 1, id=1)), (None, truncate(10)))
@@ -237,6 +239,7 @@ CODES: list[tuple[Value, str, str]] = [
 ]
 
 
+@pytest.mark.slow
 def test_each_reason_has_its_code(make_project: MakeProject, spark: SparkSession) -> None:
     project = make_project(items(**ALL))
     with serve({"3": {"schema": json.dumps(money(38))}}) as registry:
@@ -249,6 +252,7 @@ def test_each_reason_has_its_code(make_project: MakeProject, spark: SparkSession
         assert reason in found[offset]["reason"], value
 
 
+@pytest.mark.slow
 def test_logical_decoding_messages_are_ignored(make_project: MakeProject, spark: SparkSession) -> None:
     message = {"op": "m", "ts_ms": 2, "source": envelope("m", 7)["source"],
                "message": {"prefix": "p", "content": "AQ=="}}  # fmt: skip
@@ -283,6 +287,7 @@ def test_a_quarantine_of_an_earlier_version_goes_on(make_project: MakeProject, s
     assert bytes(found[1]["record_key"]) == b'{"id":2}'
 
 
+@pytest.mark.slow
 def test_a_key_is_not_kept_of_a_table_with_column_policies(make_project: MakeProject, spark: SparkSession) -> None:
     table = table_of("item", {**COLUMNS, "hint": "string"}, ["id"], **ALL)
     table["columns"][-1]["config"] = {"meta": {"ingest": {"policy": "exclude"}}}

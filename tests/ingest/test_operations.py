@@ -294,6 +294,8 @@ SCENARIOS = (
     ),
 )  # fmt: skip
 
+# Of orders of batches tests/ingest/test_model.py plays many.
+SLOW = ("_cow", "a_value_that_comes_late", "snapshot_wins_in_later_batches")
 BOTH_TYPES = ("late", "row_that_changes_partition", "truncate_empties", "changed_primary_key", "stay_apart")
 
 
@@ -320,7 +322,7 @@ def played(
 @pytest.mark.parametrize(
     "scene",
     [
-        pytest.param(scene, id=scene.name, marks=[pytest.mark.slow] if scene.name.endswith("_cow") else [])
+        pytest.param(scene, id=scene.name, marks=[pytest.mark.slow] if any(word in scene.name for word in SLOW) else [])
         for scene in scenes()
     ],
 )

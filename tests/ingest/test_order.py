@@ -272,7 +272,8 @@ def test_the_table_itself_lets_the_higher_position_win(
     assert [row["value"] for row in project.rows(spark, "item")] == [10, 99]
 
 
-@pytest.mark.parametrize("table_type", TABLE_TYPES)
+@pytest.mark.slow
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
 def test_random_histories_in_random_batches_end_as_the_source_does(
     table_type: str, make_project: MakeProject, spark: SparkSession
 ) -> None:

@@ -79,12 +79,9 @@ def one_table_of_each_form(make_project: MakeProject, spark: SparkSession) -> Db
     return project
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "noted",
-    [
-        pytest.param(places.MOST_NOTED, id="noted"),
-        pytest.param(0, id="too many to be noted", marks=pytest.mark.slow),
-    ],
+    "noted", [pytest.param(places.MOST_NOTED, id="noted"), pytest.param(0, id="too many to be noted")]
 )
 def test_a_key_has_one_row(
     noted: int, make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch

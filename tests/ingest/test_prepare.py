@@ -41,6 +41,7 @@ def declared(columns: dict[str, str], **more: Any) -> dict[str, Any]:
     return {"tables": tables}
 
 
+@pytest.mark.slow
 def test_a_source_without_events_has_empty_tables_and_is_landed_as_any_other(
     make_project: MakeProject, spark: SparkSession
 ) -> None:

@@ -22,6 +22,7 @@ from ingest.silver.table import SilverTable
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.slow
 def test_a_delete_is_of_its_records_key(make_project: MakeProject, spark: SparkSession) -> None:
     """Whatever `before` holds; and a late older update of the row does not bring it back."""
     key_schema = {"type": "struct", "fields": [{"type": "int32", "optional": False, "field": "id"}], "optional": False}
@@ -157,6 +158,7 @@ def test_a_tombstone_whose_record_lost_its_key_is_quarantined(
     assert codes == ["missing_key" if policy else "tombstone"]
 
 
+@pytest.mark.slow
 def test_a_bare_tombstone_lacks_no_values_where_an_update_does(make_project: MakeProject, spark: SparkSession) -> None:
     """An update without a column says nothing of it; a tombstone says that all are gone."""
     project = make_project(items(tombstones="delete"))

@@ -155,6 +155,7 @@ def test_values_of_another_form_behind_the_first_ones_are_read_all_the_same(
     assert [row["reason"] for row in project.quarantined(spark)] == ["truncated: 2 bytes hold no id of a schema"]
 
 
+@pytest.mark.slow
 def test_a_registry_that_does_not_answer_lands_nothing_and_says_so(
     make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,7 +197,8 @@ def test_a_registry_that_does_not_answer_lands_nothing_and_says_so(
 OTHER = schema_of(weight="long", note="string")
 
 
-@pytest.mark.parametrize("versions", [pytest.param(("v3", "v2"), marks=pytest.mark.slow), ("v2",)])
+@pytest.mark.slow
+@pytest.mark.parametrize("versions", [("v3", "v2"), ("v2",)])
 def test_ids_of_eight_bytes_are_global_ids_whatever_has_that_number_as_its_content_id(
     versions: tuple[str, ...], make_project: MakeProject, spark: SparkSession
 ) -> None:

@@ -366,6 +366,7 @@ def test_writers_schemas_and_the_policies_that_refuse(spark: SparkSession, make_
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_changed_declaration_reaches_silver_without_events(spark: SparkSession, make_project: MakeProject) -> None:
     def declare(columns: Mapping[str, str]) -> list[dict[str, Any]]:
         return [table_of(name, columns, ["id"], **options) for name, options in TABLES.items()]

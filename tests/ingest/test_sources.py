@@ -165,6 +165,7 @@ def test_a_source_without_topics_takes_no_pattern(outbox: Outbox) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_source_from_outside_is_landed_and_gone_on_with(outbox: Outbox, spark: SparkSession) -> None:
     project = outbox.project
     outbox.put([note("c", 1, 1, "a"), note("c", 2, 2, "b"), note("u", 3, 1, "c")])

@@ -172,6 +172,7 @@ def test_a_declared_limit_is_the_only_one(make_project: MakeProject, spark: Spar
     assert not project.silver(spark, "few").is_committed()
 
 
+@pytest.mark.slow
 def test_what_is_replayed_heals_a_table(make_project: MakeProject, spark: SparkSession) -> None:
     project = make_project({"tables": [notes()]})
     long = [pg("c", lsn, id=lsn, amount="1000000000") for lsn in range(1, 21)]

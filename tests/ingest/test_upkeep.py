@@ -59,9 +59,8 @@ def test_purged_tombstones_do_not_let_older_events_back_in(
     assert b'"title":"late"' in bytes(set_aside["raw"])
 
 
-@pytest.mark.parametrize(
-    "table_type", [pytest.param(each, marks=pytest.mark.slow if each == "cow" else ()) for each in TABLE_TYPES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("table_type", TABLE_TYPES)
 def test_a_snapshots_row_comes_back_behind_purged_tombstones_and_one_from_before_them_does_not(
     table_type: str, make_project: MakeProject, spark: SparkSession
 ) -> None:

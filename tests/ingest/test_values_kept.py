@@ -234,7 +234,8 @@ def binlog(op: str, pos: int, row: int | None = None, **values: Any) -> dict[str
     return unwrapped(op, position, values)
 
 
-@pytest.mark.parametrize("connector", ["mariadb", pytest.param("mysql", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("connector", ["mariadb", "mysql"])
 def test_file_and_position_order_the_changes_of_a_key(
     connector: str, make_project: MakeProject, spark: SparkSession
 ) -> None:

@@ -42,6 +42,7 @@ def found(models: Models) -> list[tuple[int, str | None, str]]:
     return [(row["id"], row["region"], row["value"]) for row in models.rows("model", "id", "region", "value")]
 
 
+@pytest.mark.slow
 def test_a_batch_leaves_no_row_in_partitions_that_it_has_left(make_models: MakeModels) -> None:
     models = make_models()
     write_events(models, "a", "(1,'1','A'), (2,'1','B'), (3,'2','A'), (4,'2',null), (5,'3','A'), (6,'3',null)")

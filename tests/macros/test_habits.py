@@ -59,6 +59,7 @@ def test_keys_that_are_null_or_shared_are_refused(sql: str, key: Any, told: str,
     assert models.tables() == {"model"}
 
 
+@pytest.mark.slow
 def test_a_group_whose_key_becomes_null_is_not_left_out(make_shop: increments.MakeShop) -> None:
     shop = make_shop()
     models = shop.models
@@ -75,6 +76,7 @@ def test_a_group_whose_key_becomes_null_is_not_left_out(make_shop: increments.Ma
     assert next(row for row in models.rows("by_customer") if row["id"] == 2)["amount"] == 5 + 5 + 9
 
 
+@pytest.mark.slow
 def test_a_mended_entry_mends_the_mart(make_shop: increments.MakeShop) -> None:
     shop = make_shop()
     models = shop.models

@@ -192,13 +192,14 @@ def _folder_of(models: Models) -> Path:
     return Path(str(row["data_type"]).removeprefix("file:"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
         {**BUCKETS, "type": "mor", "orderingFields": "at"},
-        pytest.param({**BUCKETS, "orderingFields": "at"}, marks=pytest.mark.slow),
-        pytest.param({}, marks=pytest.mark.slow),
-        pytest.param({"type": "mor"}, marks=pytest.mark.slow),
+        {**BUCKETS, "orderingFields": "at"},
+        {},
+        {"type": "mor"},
         pytest.param({"hoodie.index.type": "BLOOM"}, marks=pytest.mark.long),
     ],
     ids=["mor, ordered", "bucket, ordered", "simple", "mor, simple", "bloom"],

@@ -110,7 +110,8 @@ STAYING: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("said", [("--empty",), pytest.param(("--sample", "1 day"), marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("said", [("--empty",), ("--sample", "1 day")])
 def test_what_is_there_stays_where_a_run_reads_no_rows_or_some(said: tuple[str, ...], make_models: MakeModels) -> None:
     models = make_models(unique_key="id")
     models.write(
@@ -162,6 +163,7 @@ WHOLE = {
 }
 
 
+@pytest.mark.slow
 def test_a_guard_of_ones_own_loses_no_row(make_models: MakeModels) -> None:
     models = make_models(materialized="incremental", unique_key="id")
     for value, upto in (("'a'", 4), ("'b'", 6)):

@@ -158,6 +158,7 @@ def test_a_new_column_builds_the_model_and_what_reads_it(repository: Repository)
     assert "| fct_orders | 9 | 9 | 0 | 0 | 0 |  |" in text
 
 
+@pytest.mark.slow
 def test_rows_that_differ_are_counted(repository: Repository) -> None:
     built, text = repository.built(other_rows, "rows")
     assert built == {"fct_orders", "customer_totals"}

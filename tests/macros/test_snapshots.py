@@ -49,7 +49,7 @@ def taken(models: Models, rows: str) -> list[Version]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["check", "timestamp"])
+@pytest.mark.parametrize("strategy", ["check", pytest.param("timestamp", marks=pytest.mark.slow)])
 def test_ids_of_versions_follow_from_what_the_table_holds(
     strategy: str, spark: SparkSession, make_project: MakeProject, server: Server | None
 ) -> None:
@@ -67,7 +67,8 @@ def test_ids_of_versions_follow_from_what_the_table_holds(
     assert again == found
 
 
-@pytest.mark.parametrize("strategy", [pytest.param("check", marks=pytest.mark.slow), "timestamp"])
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["check", "timestamp"])
 def test_versions_begin_and_end_with_each_run(
     strategy: str, spark: SparkSession, make_project: MakeProject, server: Server | None
 ) -> None:
@@ -89,6 +90,7 @@ def test_versions_begin_and_end_with_each_run(
     assert len(models.commits("versions")) == len(commits) + 1
 
 
+@pytest.mark.slow
 def test_a_deleted_row_can_be_a_version_of_its_own(spark: SparkSession, make_project: MakeProject) -> None:
     models = Models.of(spark, make_project())
     snapshot(models, **STRATEGIES["check"], hard_deletes="new_record")
@@ -219,6 +221,7 @@ def test_a_snapshot_that_was_given_the_joined_columns_is_mended(spark: SparkSess
         assert "dbt_unique_key_1" not in models.rows("versions")[0] or number == 0
 
 
+@pytest.mark.slow
 def test_keys_that_differ_only_by_where_a_bar_is_are_two(spark: SparkSession, make_project: MakeProject) -> None:
     models = Models.of(spark, make_project())
     snapshot(models, strategy="check", check_cols=["value"], unique_key=["region", "value"])
@@ -269,6 +272,7 @@ def test_an_empty_run_leaves_a_snapshot_as_it_is(spark: SparkSession, make_proje
     assert (outcome.status, "missing" in outcome.message) == ("error", True)
 
 
+@pytest.mark.slow
 def test_a_column_that_the_select_has_no_longer_stays(spark: SparkSession, make_project: MakeProject) -> None:
     models = Models.of(spark, make_project())
     snapshot(models, strategy="check", check_cols=["value"])

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
     {"deletes": "soft"},
     pytest.param({"deletes": "hard", "delete_retention_days": 30}, marks=pytest.mark.slow),
 ])  # fmt: skip
-@pytest.mark.parametrize("is_of_source", [True, False])
+@pytest.mark.parametrize("is_of_source", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_test_of_a_source_looks_at_live_rows(
     is_of_source: bool, deletes: dict[str, Any], make_project: MakeProject, spark: SparkSession, server: Server | None
 ) -> None:
