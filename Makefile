@@ -35,14 +35,14 @@ test: setup  ## The tests that need no server, in two processes
 
 test-real: setup  ## The tests against real servers, whose packages dev/servers.sh installs (Debian; as root)
 	@bash dev/servers.sh
-	pytest -m "real and not long"
+	pytest -n 2 --dist loadfile -m "real and not long"
 
 test-systems: setup  ## Each system, TICKIT by its demonstration: its events landed, its models built, its expected results
 	pytest -n 2 --dist loadfile -m "slow and not long" tests/systems
 
 test-athena: setup  ## A lake on S3 and Glue, and dbt's target athena beside Spark: on stand-ins of AWS on this machine
-	pytest -m "athena and not long" tests/athena --ignore tests/athena/engine
-	pytest -m "athena and not long" tests/athena/engine
+	pytest -n 2 --dist loadfile -m "athena and not long" tests/athena --ignore tests/athena/engine
+	pytest -n 2 --dist loadfile -m "athena and not long" tests/athena/engine
 
 test-slow: setup  ## The whole covering array of forms; histories, transactions, erasure; landing and dbt killed, full disks
 	pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not long" --ignore tests/systems
