@@ -26,9 +26,9 @@
     {%- do return(commits | rejectattr('action', 'equalto', 'commit' if is_merge_on_read else 'compaction') | list) -%}
 {%- endmacro %}
 
-{#- When these were requested, the last one first. -#}
+{#- When these were requested, the last one first; then empty texts, for `truncate table` leaves a table without a commit. -#}
 {% macro hudi_instants(relation) -%}
-    {%- do return(hudi_commits_of_rows(relation) | map(attribute='commit_time') | list) -%}
+    {%- do return(hudi_commits_of_rows(relation) | map(attribute='commit_time') | list + ['', '']) -%}
 {%- endmacro %}
 
 {#-

@@ -41,6 +41,19 @@ def test_a_table_is_what_the_model_says_after_each_run(
     assert models.tables() == {"model"}
 
 
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_table_that_was_truncated_is_what_the_model_says(whole: bool, make_models: MakeModels) -> None:
+    """No commit is left of it, so that a run has none to begin with."""
+    models = make_models(materialized="incremental", unique_key="id")
+    models.write("model", NUMBERS.format("'a'", 4))
+    models.run()
+    models.do(f"truncate table {models.relation('model')}")
+    models.run(whole=whole)
+    assert models.rows("model") == numbers("a", 4)
+    models.run()
+    assert models.told("model") == ["nothing upstream has changed"]
+
+
 def test_a_failed_rebuild_leaves_the_rows_as_they_were(make_models: MakeModels) -> None:
     models = make_models(materialized="table", unique_key="id")
     models.write("model", NUMBERS.format("'a'", 3))
