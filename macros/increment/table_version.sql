@@ -51,9 +51,9 @@
     {%- do return(hudi_completions(hudi_commits(relation))) -%}
 {%- endmacro %}
 
-{% macro _timeline(name) -%}
+{% macro _timeline(name, limit=100) -%}
     {%- set completed, open = [], [] -%}
-    {%- for row in run_query("call show_timeline(table => '" ~ name ~ "', limit => 100)")
+    {%- for row in run_query("call show_timeline(table => '" ~ name ~ "', limit => " ~ limit ~ ")")
         if row['action'] in ['commit', 'deltacommit', 'replacecommit'] -%}
         {%- do (completed if row['state'] == 'COMPLETED' else open).append(row['instant_time']) -%}
     {%- endfor -%}

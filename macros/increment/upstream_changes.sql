@@ -19,8 +19,8 @@
             {%- do return({'whole': relation ~ ' has changed, and affected_by does not name it', 'changed': [], 'applied': applied}) -%}
         {%- elif version.made != since.made or not since.instant -%}
             {%- do return({'whole': 'rows of ' ~ relation ~ ' were removed for good, or it was made anew', 'changed': [], 'applied': applied}) -%}
-        {%- elif _is_rolled_back(relation, since.instant) -%}
-            {%- do return({'whole': 'commits of ' ~ relation ~ ' were rolled back', 'changed': [], 'applied': applied}) -%}
+        {%- elif _is_gone(relation, since.instant) -%}
+            {%- do return({'whole': 'commits of ' ~ relation ~ ' are gone', 'changed': [], 'applied': applied}) -%}
         {%- elif own | selectattr('reads_before') | list -%}
             {%- if not _is_retained(relation, since) -%}
                 {%- do return({'whole': relation ~ ' as it was at ' ~ since.completed ~ ' is cleaned away', 'changed': [], 'applied': applied}) -%}
@@ -53,15 +53,27 @@
     {%- do return(applied | sum) -%}
 {%- endmacro %}
 
-{#- Whether a commit that was there is no longer among the newest ones, nor older than these: rows of it went, and no commit says so. -#}
-{% macro _is_rolled_back(relation, instant) -%}
-    {%- set completed = _timeline(relation).completed -%}
-    {%- do return(instant not in completed and (completed + ['~']) | min < instant) -%}
+{#-
+    Whether a commit that was there is none of the table's any more, active or archived: it was rolled back, or the table was made anew,
+    truncated, or restored from a copy. Rows went, and no commit says which.
+-#}
+{% macro _is_gone(relation, instant) -%}
+    {%- if instant in _timeline(relation, 100000).completed -%}
+        {%- do return(false) -%}
+    {%- endif -%}
+    {%- set archived = run_query(
+        "call show_archived_commits(table => '" ~ hudi_name(relation) ~ "', limit => 1, start_ts => '" ~ (instant | int - 1)
+        ~ "', end_ts => '" ~ instant ~ "')"
+    ) -%}
+    {%- do return(archived | length == 0) -%}
 {%- endmacro %}
 
+{#- Whether a table can be read as it was: each clean names the earliest commit that it left. One by file versions left the last one alone. -#}
 {% macro _is_retained(relation, version) -%}
-    {%- for row in run_query("call show_cleans(table => '" ~ hudi_name(relation) ~ "', limit => 1)") -%}
-        {%- do return(version.instant >= (row['earliest_commit_to_retain'] or '')) -%}
+    {%- for row in run_query("call show_cleans(table => '" ~ hudi_name(relation) ~ "', limit => 100)") -%}
+        {%- if version.instant < (row['earliest_commit_to_retain'] or row['last_completed_commit_timestamp'] or '') -%}
+            {%- do return(false) -%}
+        {%- endif -%}
     {%- endfor -%}
     {%- do return(true) -%}
 {%- endmacro %}

@@ -449,6 +449,23 @@ def test_a_source_that_is_rolled_back_is_followed(make_shop: MakeShop) -> None:
     models.ask(f"call rollback_to_instant(table => '{silver}', instant_time => '{last}')")
     models.do(f"refresh table {silver}")
     shop.run()
-    assert models.told("fct_orders")[0] == f"the whole table is compared: commits of {silver} were rolled back"
+    assert models.told("fct_orders")[0] == f"the whole table is compared: commits of {silver} are gone"
     assert models.rows("fct_orders") == before
     assert written(shop)["fct_orders"] == NOTHING
+
+
+@pytest.mark.slow
+def test_a_source_that_was_cleaned_or_truncated_by_hand_is_followed(make_shop: MakeShop) -> None:
+    """A clean by file versions names no commit to retain, and a table that was landed anew has none of the old ones."""
+    shop = make_shop(table_type="cow")
+    models = shop.models
+    silver = models.project.silver(models.spark, "orders").table.relation.replace("`", "")
+    shop.change(("orders", "u", {"id": 1, "customer": 4, "amount": 100, "at": 99}))
+    by_versions = "clean_policy => 'KEEP_LATEST_FILE_VERSIONS', file_versions_retained => 1"
+    models.ask(f"call run_clean(table => '{silver}', {by_versions})")
+    assert written(shop)["customer_totals"][0].endswith("is cleaned away")
+    models.do(f"truncate table {silver}")
+    for expired in list((models.project.bronze / "shop.orders").iterdir())[:1]:
+        expired.unlink()
+    shop.change(("orders", "c", {"id": 50, "customer": 4, "amount": 100, "at": 99}))
+    assert written(shop)["fct_orders"][0] == f"the whole table is compared: commits of {silver} are gone"
