@@ -14,6 +14,9 @@
 {% macro spark__tblproperties_clause() -%}
     {%- set properties = dict(config.get('tblproperties') or {}) -%}
     {%- if config.get('file_format') == 'hudi' -%}
+        {%- for name in _options_among_properties() -%}
+            {%- do properties.pop(name) -%}
+        {%- endfor -%}
         {%- do properties.update({'lakehouse.layout': hudi_layout()}) -%}
     {%- endif -%}
     {{- settings_clause('tblproperties', properties) -}}

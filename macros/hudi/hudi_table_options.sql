@@ -8,10 +8,16 @@
     {%- set options = dict(options or {}) -%}
 
     {%- set own_names = ['primaryKey', 'type', 'preCombineField', 'orderingFields'] -%}
-    {%- for name in options if name not in own_names and not name.startswith('hoodie.') -%}
-        {{ exceptions.raise_compiler_error(
-            model_name ~ ": got option '" ~ name ~ "', expected one of " ~ own_names | join(', ') ~ ", or hoodie.*"
-        ) }}
+    {%- for name, value in options.items() if name not in own_names -%}
+        {%- if not name.startswith('hoodie.') -%}
+            {{ exceptions.raise_compiler_error(
+                model_name ~ ": got option '" ~ name ~ "', expected one of " ~ own_names | join(', ') ~ ", or hoodie.*"
+            ) }}
+        {%- endif -%}
+        {%- set expected = _instead_of_option(name) -%}
+        {%- if expected -%}
+            {{ exceptions.raise_compiler_error(model_name ~ ": got option " ~ name ~ " = '" ~ value ~ "', expected " ~ expected) }}
+        {%- endif -%}
     {%- endfor -%}
 
     {%- if 'orderingFields' in options and 'preCombineField' in options -%}
@@ -66,15 +72,40 @@
                 model_name ~ ": got option orderingFields = " ~ ordering ~ ", expected one column: Hudi's SQL takes no more"
             ) }}
         {%- endif -%}
-        {%- set order = options.setdefault('hoodie.record.merge.mode', 'COMMIT_TIME_ORDERING') -%}
-        {%- if order != 'COMMIT_TIME_ORDERING' -%}
-            {{ exceptions.raise_compiler_error(
-                model_name ~ ": got option hoodie.record.merge.mode = '" ~ order
-                ~ "', expected COMMIT_TIME_ORDERING: what a run writes is what the model says"
-            ) }}
-        {%- endif -%}
+        {%- do options.setdefault('hoodie.record.merge.mode', 'COMMIT_TIME_ORDERING') -%}
+    {%- endif -%}
+    {%- set order = options.get('hoodie.record.merge.mode', 'COMMIT_TIME_ORDERING') -%}
+    {%- if order != 'COMMIT_TIME_ORDERING' -%}
+        {{ exceptions.raise_compiler_error(
+            model_name ~ ": got option hoodie.record.merge.mode = '" ~ order
+            ~ "', expected COMMIT_TIME_ORDERING: what a run writes is what the model says"
+        ) }}
     {%- endif -%}
 
     {%- do options.update({'primaryKey': key}) -%}
     {%- do return(options) -%}
+{%- endmacro %}
+
+{#-
+    What is expected in place of an option of Hudi's; none where it may be given. By its own names Hudi would take a setting past the
+    checks of the one that the model has, and others would keep a row that the model gives from being written as it is.
+-#}
+{% macro _instead_of_option(name) -%}
+    {%- set names = {
+        'unique_key of the model': ['hoodie.datasource.write.recordkey.field', 'hoodie.table.recordkey.fields'],
+        'partition_by of the model': ['hoodie.datasource.write.partitionpath.field', 'hoodie.table.partition.fields'],
+        'the option type': ['hoodie.datasource.write.table.type', 'hoodie.table.type'],
+        'the option orderingFields': [
+            'hoodie.datasource.write.precombine.field', 'hoodie.table.precombine.field', 'hoodie.table.ordering.fields'
+        ],
+        'none: what a run writes is what the model says': [
+            'hoodie.datasource.write.payload.class', 'hoodie.compaction.payload.class', 'hoodie.table.payload.class',
+            'hoodie.datasource.write.record.merger.impls', 'hoodie.write.record.merge.custom.implementation.classes',
+            'hoodie.datasource.insert.dup.policy', 'hoodie.populate.meta.fields',
+        ],
+    } -%}
+    {%- for expected, own in names.items() if name | lower in own -%}
+        {%- do return(expected) -%}
+    {%- endfor -%}
+    {%- do return(none) -%}
 {%- endmacro %}

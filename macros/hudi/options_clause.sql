@@ -22,7 +22,11 @@
 {% macro hudi_options() -%}
     {%- set strategy = (config.get('incremental_strategy') or 'merge') if config.get('materialized') == 'incremental' -%}
     {%- set merged_partitions = config.get('partition_by') if strategy in ['merge', 'microbatch'] else none -%}
-    {%- set options = hudi_table_options(config.get('options'), hudi_record_key(), model.unique_id, merged_partitions) -%}
+    {%- set told = config.get('options') -%}
+    {%- if told is none or told is mapping -%}
+        {%- set told = dict(_options_among_properties(), **(told or {})) -%}
+    {%- endif -%}
+    {%- set options = hudi_table_options(told, hudi_record_key(), model.unique_id, merged_partitions) -%}
     {%- if strategy in ['insert_overwrite', 'microbatch'] -%}
         {%- do options.update({'hoodie.datasource.overwrite.mode': 'dynamic'}) -%}
     {%- endif -%}
@@ -45,6 +49,16 @@
         {%- do options.setdefault('hoodie.datasource.hive_sync.sync_as_datasource', 'false') -%}
     {%- endif -%}
     {%- do return(options) -%}
+{%- endmacro %}
+
+{#- Hudi takes options as properties of the table as well: they are looked at as those are. -#}
+{% macro _options_among_properties() -%}
+    {%- set found = {} -%}
+    {%- for name, value in (config.get('tblproperties') or {}).items()
+        if name.startswith('hoodie.') or name in ['primaryKey', 'type', 'preCombineField', 'orderingFields'] -%}
+        {%- do found.update({name: value}) -%}
+    {%- endfor -%}
+    {%- do return(found) -%}
 {%- endmacro %}
 
 {#- The option by which Hudi writes a timestamp of a key in one way, whatever the operation. -#}
