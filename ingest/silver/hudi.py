@@ -230,7 +230,7 @@ class HudiTable:
             raise write_error(error, where=self.path) from error
 
     def holds_no_file(self) -> bool:
-        """Whether no file of rows was ever written to the table: there is none beside Hudi's own folder.
+        """Whether no file of rows was ever written to the place: there is none beside Hudi's own folder.
 
         Raises
         ------
@@ -239,6 +239,8 @@ class HudiTable:
         """
         try:
             path, system = self._in_file_system()
+            if not system.exists(path):
+                return True
             return all(str(each.getPath().getName()).startswith(".hoodie") for each in system.listStatus(path))
         except Py4JJavaError as error:
             raise write_error(error, where=self.path) from error

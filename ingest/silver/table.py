@@ -119,12 +119,16 @@ class SilverTable:
         Raises
         ------
         WriteError
-            There is a table, but no commit that ingest wrote: its position is not known.
+            There is a table, but no commit that ingest wrote: its position is not known. Or there are files that belong
+            to no table.
         """
         if not self.exists():
+            self._require_no_files()
             return None
         committed = False
-        for metadata, instant in self.hudi.timeline.commits():
+        timeline = self.hudi.timeline
+        client = timeline.client()
+        for metadata, instant in timeline.commits(client):
             committed = True
             if text := metadata.getExtraMetadata().get(STATE_KEY):
                 state = State.from_text(str(text), instant)
@@ -141,6 +145,8 @@ class SilverTable:
                 self._require_layout(state)
                 return state
         if not committed:
+            if client.getActiveTimeline().empty():
+                self._require_no_files()
             return None
         raise WriteError(
             "the table exists, but none of its commits holds a position",
@@ -180,6 +186,17 @@ class SilverTable:
                 where=self.table.where,
                 expected=f"the salt with the fingerprint {', '.join(sorted(other))}",
                 action="set the variable as before; a new salt needs another location and epoch. Nothing was landed",
+            )
+
+    def _require_no_files(self) -> None:
+        """Files that a table without its `.hoodie` has left would be rows of the new one, beside those of its own."""
+        if not self.hudi.holds_no_file():
+            raise WriteError(
+                "there are files, and no Hudi table that they belong to: its .hoodie, or its timeline, is gone",
+                where=self.path,
+                expected="an empty folder, or a whole table",
+                action="restore what is gone from a copy, or move the folder away to land the table anew; "
+                "nothing was landed",
             )
 
     def _require_layout(self, state: State) -> None:

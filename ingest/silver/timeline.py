@@ -93,9 +93,9 @@ class Timeline:
         """Whether no commit was ever completed."""
         return next(self.instants(), None) is None
 
-    def commits(self) -> Iterator[tuple[Any, str]]:
-        """Hudi's metadata and the instant of each completed commit, newest first."""
-        for timeline, instant, completed in self._completed():
+    def commits(self, client: Any = None) -> Iterator[tuple[Any, str]]:
+        """Hudi's metadata and the instant of each completed commit, newest first; as a `client` sees them."""
+        for timeline, instant, completed in self._completed(client):
             yield timeline.readCommitMetadata(instant), completed
 
     def instants(self) -> Iterator[tuple[str, str]]:
@@ -261,8 +261,8 @@ class Timeline:
             .build()
         )
 
-    def _completed(self) -> Iterator[tuple[Any, Any, str]]:
-        client = self.client()
+    def _completed(self, client: Any = None) -> Iterator[tuple[Any, Any, str]]:
+        client = client or self.client()
         active = client.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
         yield from self._with_instants(client, self._each_commit(client, active))
 
