@@ -7,6 +7,7 @@ No checkpoint lies beside the table that could disagree with it: the state is re
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -142,7 +143,7 @@ class SilverTable:
                         action="declare it; nothing was landed",
                     )
                 self._require_salt(state)
-                self._require_layout(state)
+                self._require_layout(state, client.getTableConfig())
                 return state
         if not committed:
             if client.getActiveTimeline().empty():
@@ -199,18 +200,23 @@ class SilverTable:
                 "nothing was landed",
             )
 
-    def _require_layout(self, state: State) -> None:
-        """Rows of another key would stand beside those that are there, and deletes would not find them."""
-        options = self.table.options
-        for name, declared, landed in (
-            ("key", self.table.key, state.key),
-            ("partition_by", tuple(options.partition_by), state.partition_by),
+    def _require_layout(self, state: State, config: Any) -> None:
+        """Rows of another key would stand beside those that are there, and deletes would not find them; and Hudi takes
+        the type and the version of the table from its own `config`, whatever is declared."""
+        options, version = self.table.options, config.getTableVersion().versionCode()
+        table_type = "mor" if str(config.getTableType()) == "MERGE_ON_READ" else "cow"
+        for name, declared, landed, why in (
+            ("key", list(self.table.key), state.key, "its rows are found by it"),
+            ("partition_by", list(options.partition_by), state.partition_by, "its rows are found by it"),
+            ("table_type", options.table_type, table_type, "its files are of it"),
+            ("table_version", options.table_version, version, "its files are of it"),
         ):
-            if landed is not None and landed != declared:
+            was = list(landed) if isinstance(landed, tuple) else landed
+            if was is not None and was != declared:
                 raise WriteError(
-                    f"the declaration says {name} {list(declared)}, the table was landed with {list(landed)}",
+                    f"the declaration says {name} {declared}, the table was landed with {was}",
                     where=self.table.where,
-                    expected=f"{name} {list(landed)}: its rows are found by it",
+                    expected=f"{name} {was}: {why}",
                     action="declare it as before, or land the table anew, by another location and `identifier`; "
                     "nothing was landed",
                 )

@@ -50,3 +50,19 @@ def test_files_without_their_table_are_no_rows_of_a_new_one(
     shutil.move(folder, project.root / "away")
     project.land_well(spark)
     assert project.rows(spark, "orders", "id") == [{"id": 1}, {"id": 2}]
+
+
+def test_another_table_type_or_version_is_refused(make_project: MakeProject, spark: SparkSession) -> None:
+    """Hudi takes them from the table: it was compacted no more, or written in a version that Athena does not read."""
+    project = shop(make_project, table_type="mor", table_version=8)
+    project.land_well(spark)
+    for options, told in (
+        ({"table_type": "cow", "table_version": 8}, "says table_type cow, the table was landed with mor"),
+        ({"table_version": 6}, "says table_version 6, the table was landed with 8"),
+    ):
+        project.declare({"tables": [table_of("orders", COLUMNS, ["id"], **options)]})
+        assert told in refusal(project, spark)
+    project.declare({"tables": [table_of("orders", COLUMNS, ["id"], table_version=8)]})
+    spark.sql(f"update {project.schema}.orders set value = 'by hand' where id = 1")
+    project.land_well(spark)
+    assert project.silver(spark, "orders").hudi.timeline.client().getTableConfig().getTableVersion().versionCode() == 8
