@@ -140,7 +140,7 @@ def land_table(
             behind_ms=begun.pending.behind_ms,
         )
         return _kept_up(nothing, begun.silver, upkeep, is_behind=False)
-    begun = _indexed(begun)
+    begun = _indexed(begun, upkeep)
     landed, totals = None, begun.totals
     while True:
         portion = begun.pending.portion()
@@ -178,18 +178,35 @@ def _conform(begun: Begun) -> None:
     conforming.register()
 
 
-def _indexed(begun: Begun) -> Begun:
-    """The run, once a partitioned table that was made with a global index has its rows in buckets."""
+def _indexed(begun: Begun, upkeep: Upkeep) -> Begun:
+    """The run, once the table has its rows in buckets: one that is partitioned and was made with a global index, or
+    one that another writer has written to without its index."""
     silver, state = begun.silver, begun.state
-    if state is None or state.buckets is not None or not silver.may_have_buckets:
+    if state is None or not silver.may_have_buckets:
+        return begun
+    has_left = silver.has_left_its_buckets(state)
+    if state.buckets is not None and not has_left:
         return begun
     if silver.hudi.timeline.has_planned_compaction():
-        return begun  # another batch will find it carried out
+        if not has_left:
+            return begun  # another batch will find it carried out
+        _require_compacted(silver, upkeep)
     log.warning("%s: its rows are put into buckets of their partitions, by a commit of its own", silver.table.relation)
     # A history has as many buckets as silver had, which was none.
     silver.index_anew(state, 1 if change_log.changes_of(silver).is_committed() else None)
     silver.register()
     return replace(begun, state=silver.state())
+
+
+def _require_compacted(silver: SilverTable, upkeep: Upkeep) -> None:
+    upkeep(silver, True)
+    if silver.hudi.timeline.has_planned_compaction():
+        raise UnavailableError(
+            "another writer has written to it without its buckets, while a compaction is planned",
+            where=silver.table.relation,
+            expected="no planned compaction, so that its rows can be put into buckets",
+            action="it is tried again once the compaction is carried out; nothing of this batch was landed",
+        )
 
 
 def _renew(begun: Begun) -> None:

@@ -367,6 +367,14 @@ _TO_DO = {
         "a file of the table is broken or gone: restore the file that is named from a copy, or move the table away to "
         "land it anew"
     ),
+    "Config conflict": (
+        "the table's own settings (.hoodie/hoodie.properties) have the value that is named last: rename the table back "
+        "if it was renamed, or move one that something else has made away, to land it anew"
+    ),
+    "ClusteringUpdate|pending clustering": (
+        "another writer has planned a clustering of the table: carry it out (`call run_clustering(path => ..., "
+        "op => 'execute')`) and run again, which puts the rows into their buckets"
+    ),
     "WriteConflict|LockException|acquire lock": "another process writes this table: let one of them end first",
     "onnection refused|UnknownHost|[Tt]imed? ?out|ConnectException": (
         "see that the lake's storage and its catalog answer, and can be reached from here"

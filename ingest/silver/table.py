@@ -6,6 +6,7 @@ No checkpoint lies beside the table that could disagree with it: the state is re
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,6 +33,8 @@ _NAME_ONE_FOLDER = (T.StringType, T.IntegerType, T.LongType, T.DateType, T.Boole
 # a commit of random rows writes a file into each bucket, however few they are (docs/performance.md).
 _ROWS_A_BUCKET, _ROWS_A_LARGE_BUCKET = 100_000, 1_000_000
 _BUCKETS_OF_A_SMALL_TABLE = 4
+# How the id of a file group begins that is a bucket: with its number.
+_OF_BUCKET = re.compile(r"\d{8}-")
 
 
 @dataclass(frozen=True)
@@ -221,6 +224,17 @@ class SilverTable:
                     "nothing was landed",
                 )
 
+    def has_left_its_buckets(self, state: State) -> bool:
+        """Whether another writer has written to files since that are no buckets: no batch would find their rows.
+
+        So do a clustering, `insert overwrite`, and an insert into a new partition, whose writer knows of no index.
+        """
+        buckets = state.buckets
+        return buckets is not None and any(
+            not (_OF_BUCKET.match(file) and int(file[:8]) < buckets)
+            for file in self.hudi.timeline.file_ids_after(state.instant)
+        )
+
     @property
     def hashed(self) -> dict[str, str]:
         """The columns of which silver has hashes, as `State` keeps them."""
@@ -390,9 +404,10 @@ class SilverTable:
         return max(1, round(rows / partitions / _ROWS_A_LARGE_BUCKET))
 
     def index_anew(self, state: State, buckets: int | None) -> None:
-        """Puts the rows of a partitioned table with a global index into buckets, by a commit of its own.
+        """Puts the rows of a table into buckets, as many as it had, by a commit of its own.
 
-        `buckets`: of each partition, where none are declared; None for as many as its rows ask for.
+        `buckets`: of each partition, where it had a global index and none are declared; None for as many as its rows
+        ask for.
 
         Raises
         ------
@@ -400,6 +415,6 @@ class SilverTable:
             Hudi could not write. The table is as it was then.
         """
         rows = self.stored().select(*self.columns())
-        made = self.table.options.buckets or buckets or self.buckets_for(rows.count(), rows)
+        made = state.buckets or self.table.options.buckets or buckets or self.buckets_for(rows.count(), rows)
         new = replace(state, counts=Counts(), buckets=made)
         self.hudi.of_buckets(made).insert_overwrite(rows, new.as_metadata())

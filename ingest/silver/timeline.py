@@ -107,6 +107,14 @@ class Timeline:
         """How many commits have a later instant."""
         return sum(1 for _ in takewhile(lambda commit: commit[1] > instant, self.instants()))
 
+    def file_ids_after(self, instant: str) -> Iterator[str]:
+        """The file groups that the commits with a later instant have written to."""
+        for timeline, commit, completed in self._completed():
+            if completed <= instant:
+                return
+            for written in timeline.readCommitMetadata(commit).getWriteStats():
+                yield str(written.getFileId())
+
     def active_commits(self) -> list[tuple[str, str, Any]]:
         """Of each completed commit that is not archived: when it was requested, its instant, Hudi's metadata of it."""
         client = self.client()

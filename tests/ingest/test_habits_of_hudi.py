@@ -11,6 +11,8 @@ import pytest
 from conftest import DbtProject, MakeProject, pg, table_of
 from pyspark.sql import SparkSession
 
+from ingest.silver.state import Counts
+
 pytestmark = pytest.mark.spark
 COLUMNS = {"id": "int", "value": "string"}
 
@@ -31,6 +33,61 @@ def refusal(project: DbtProject, spark: SparkSession) -> str:
     error = project.land(spark)["orders"].error
     assert error is not None
     return error.message
+
+
+def add_row(project: DbtProject, spark: SparkSession, **values: str) -> None:
+    """A row like that of the key 1, but for some values, inserted by SQL."""
+    relation = f"{project.schema}.orders"
+    names = [name for name in spark.table(relation).columns if not name.startswith("_hoodie")]
+    chosen = ", ".join(values.get(name, f"`{name}`") for name in names)
+    spark.sql(f"insert into {relation} ({', '.join(names)}) select {chosen} from {relation} where id = 1")
+
+
+@pytest.mark.parametrize(
+    ("how", "table_type"),
+    [("cluster", "mor"), *(pytest.param(how, "cow", marks=pytest.mark.slow) for how in ("cluster", "overwrite"))],
+)
+def test_rows_that_another_writer_has_put_out_of_their_buckets_are_found(
+    how: str, table_type: str, make_project: MakeProject, spark: SparkSession
+) -> None:
+    """Each batch failed from then on, with the NumberFormatException of a file's name."""
+    project = shop(make_project, table_type=table_type)
+    project.land_well(spark)
+    relation = f"{project.schema}.orders"
+    if how == "cluster":
+        spark.sql(f"call run_clustering(table => '{relation}')")
+    else:
+        columns = ", ".join(f"`{name}`" for name in project.silver(spark, "orders").hudi.columns())
+        spark.sql(f"insert overwrite table {relation} select {columns} from {relation}")
+    for number in (1, 2):
+        project.deliver("shop.orders", 10 * number, [pg("u", 10 * number, id=1, value=f"update {number}")])
+        assert project.land_well(spark)["orders"].counts == Counts(read=1, applied=1)
+    assert project.rows(spark, "orders", "value") == [{"value": "update 2"}, {"value": "b"}]
+
+
+@pytest.mark.slow
+def test_a_row_inserted_into_a_partition_of_its_own_is_found(make_project: MakeProject, spark: SparkSession) -> None:
+    project = shop(make_project, partition_by=["value"])
+    project.land_well(spark)
+    add_row(project, spark, id="8", value="'new'")
+    project.deliver("shop.orders", 10, [pg("u", 10, id=8, value="a"), pg("u", 11, id=1, value="new")])
+    project.land_well(spark)
+    assert [(row["id"], row["value"]) for row in project.rows(spark, "orders")] == [(1, "new"), (2, "b"), (8, "a")]
+
+
+@pytest.mark.slow
+def test_a_planned_clustering_is_refused_and_carried_out_it_is_not(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    project = shop(make_project)
+    project.land_well(spark)
+    path = project.silver(spark, "orders").path
+    spark.sql(f"call run_clustering(path => '{path}', op => 'schedule')")
+    project.deliver("shop.orders", 10, [pg("u", 10, id=1, value="c")])
+    assert "carry it out (`call run_clustering(path => ..., op => 'execute')`)" in refusal(project, spark)
+    spark.sql(f"call run_clustering(path => '{path}', op => 'execute')")
+    project.land_well(spark)
+    assert project.rows(spark, "orders", "value") == [{"value": "c"}, {"value": "b"}]
 
 
 @pytest.mark.parametrize("gone", [".hoodie", pytest.param(".hoodie/timeline", marks=pytest.mark.slow)])
@@ -66,3 +123,17 @@ def test_another_table_type_or_version_is_refused(make_project: MakeProject, spa
     spark.sql(f"update {project.schema}.orders set value = 'by hand' where id = 1")
     project.land_well(spark)
     assert project.silver(spark, "orders").hudi.timeline.client().getTableConfig().getTableVersion().versionCode() == 8
+
+
+@pytest.mark.slow
+def test_a_table_that_was_renamed_is_told_how_it_gets_its_name_back(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    project = shop(make_project, table_type="cow")
+    project.land_well(spark)
+    spark.sql(f"alter table {project.schema}.orders rename to {project.schema}.orders_old")
+    project.deliver("shop.orders", 10, [pg("u", 10, id=1, value="c")])
+    assert "rename the table back if it was renamed" in refusal(project, spark)
+    spark.sql(f"alter table {project.schema}.orders_old rename to {project.schema}.orders")
+    project.land_well(spark)
+    assert project.rows(spark, "orders", "value") == [{"value": "c"}, {"value": "b"}]
