@@ -125,6 +125,26 @@ def test_another_table_type_or_version_is_refused(make_project: MakeProject, spa
     assert project.silver(spark, "orders").hudi.timeline.client().getTableConfig().getTableVersion().versionCode() == 8
 
 
+def test_a_name_under_which_the_catalog_has_something_else_is_told(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """Whoever read the table by its name went on with the old rows."""
+    project = shop(make_project, table_type="cow")
+    project.land_well(spark)
+    moved = {**table_of("orders", COLUMNS, ["id"], table_type="cow"), "external": {"location": "orders_anew"}}
+    project.declare({"tables": [moved]})
+    told = refusal(project, spark)
+    assert "the catalog has a table of hudi at" in told
+    assert f"expected: none, or the Hudi table at {project.silver(spark, 'orders').path}" in told
+    spark.sql(f"drop table {project.schema}.orders")
+    spark.sql(f"create view {project.schema}.orders as select 1 as id")
+    assert "the catalog has a view under that name" in refusal(project, spark)
+    spark.sql(f"drop view {project.schema}.orders")
+    project.deliver("shop.orders", 10, [pg("u", 10, id=1, value="c")])
+    project.land_well(spark)
+    assert project.rows(spark, "orders", "value") == [{"value": "c"}, {"value": "b"}]
+
+
 @pytest.mark.slow
 def test_a_table_that_was_renamed_is_told_how_it_gets_its_name_back(
     make_project: MakeProject, spark: SparkSession

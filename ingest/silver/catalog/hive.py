@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
+from ingest.errors import WriteError
 from ingest.silver.catalog.base import Catalog, Entry
 from ingest.silver.hudi import literal, write_error
 from ingest.spark.jvm import java_class, refresh
@@ -60,11 +63,13 @@ class HiveCatalog(Catalog):
         The views of a merge-on-read table are marked as Hudi's own sync with a catalog does it.
         """
         spark, path = self.spark, literal(entry.hudi.path)
-        external = self._external
         marks = {name: f"'hoodie.query.as.ro.table' = '{str(is_ro).lower()}'" for name, is_ro in entry.views.items()}
         try:
+            known = self._known(entry)
             for name in entry.names:
-                if not external.tableExists(entry.schema, name):
+                if (found := known.get(name.lower())) is not None:
+                    _require_same(found, entry, name)
+                else:
                     properties = f"tblproperties ({marks[name]}) " if name in marks else ""
                     relation = f"`{entry.schema}`.`{name}`"
                     spark.sql(f"create table if not exists {relation} using hudi {properties}location {path}")
@@ -73,6 +78,16 @@ class HiveCatalog(Catalog):
                 refresh(spark, f"`{entry.schema}`.`{name}`")
         except (PySparkException, Py4JJavaError) as error:
             raise write_error(error, where=entry.hudi.options.relation) from error
+
+    def _known(self, entry: Entry) -> dict[str, Any]:
+        """What the catalog has under the names of an entry, in lower case."""
+        as_scala = java_class(self.spark, "org.apache.spark.api.python.PythonUtils").toSeq
+        found = self._external.getTablesByName(entry.schema, as_scala(list(entry.names))).iterator()
+        known = {}
+        while found.hasNext():
+            table = found.next()
+            known[str(table.identifier().table()).lower()] = table
+        return known
 
     def companions(self, schema: str) -> list[str]:
         """The names of the ledgers of a schema: those that begin with `_`, as no table of a source does."""
@@ -109,6 +124,28 @@ class HiveCatalog(Catalog):
         """Spark's own way to the metastore. `spark.catalog` looks up schema and table before it asks what it is
         asked."""
         return self.spark._jsparkSession.sessionState().catalog().externalCatalog()
+
+
+def _require_same(found: Any, entry: Entry, name: str) -> None:
+    """By its name readers find the table, and not a view, or a table that is somewhere else or of another kind."""
+    location = found.storage().locationUri()
+    place = str(location.get()) if location.isDefined() else ""
+    provider = str(found.provider().get()).lower() if found.provider().isDefined() else "Hive"
+    if provider == "hudi" and _plain(unquote(place)) == _plain(entry.hudi.path):
+        return
+    kind = f"a table of {provider} at {place}" if place else "a view"
+    raise WriteError(
+        f"the catalog has {kind} under that name",
+        where=f"`{entry.schema}`.`{name}`",
+        expected=f"none, or the Hudi table at {entry.hudi.path}",
+        action="drop it there (`drop table`, `drop view`), or declare another `identifier`, and run again: what was "
+        "read is landed, and readers do not find it by this name",
+    )
+
+
+def _plain(place: str) -> str:
+    """A place without what says that it is on a disk."""
+    return re.sub(r"^file:/+", "/", place).rstrip("/")
 
 
 def _types_in(schema: str) -> dict[str, str]:
