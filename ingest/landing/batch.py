@@ -37,7 +37,7 @@ from ingest.decode.decoded import MISREAD
 from ingest.errors import InputError
 from ingest.landing.completion import as_silver, told_again, with_every_value
 from ingest.silver import change_log, quarantine
-from ingest.silver.erased_keys import without_erased
+from ingest.silver.erased_keys import known_salts, without_erased
 from ingest.silver.places import with_departures
 from ingest.silver.state import NONE_ARRIVED, Counts, State
 from ingest.silver.table import SilverTable
@@ -194,7 +194,7 @@ def apply(
         The lake cannot be written, or the counts do not add up. Nothing of the batch is visible then.
     """
     epoch = silver.table.options.epoch
-    before = state or State.none(epoch)
+    before = state or replace(State.none(epoch), erased=known_salts(silver.spark, silver.table))
     if before.epoch < epoch:
         before = replace(before, unplaced="")
     with ExitStack() as stack:

@@ -41,9 +41,9 @@ def remember_failures(spark: SparkSession, results: Sequence[Landed]) -> None:
             if not spark.catalog.databaseExists(schema):
                 return
             remembered |= dict.fromkeys(names, False) | dict.fromkeys(_names(spark, schema), True)
-        if mended := [name for name in names if remembered[name] and name not in failed]:
-            known = failures(schema).read(spark)
-            assert known is not None, "it names them"
+        mended = [name for name in names if remembered[name] and name not in failed]
+        # Whoever drops the schema drops what it remembers.
+        if mended and (known := failures(schema).read(spark)) is not None:
             failures(schema).write(spark, known.where(F.col("source_table").isin(mended)), "delete")
         if failed:
             at = datetime.now(UTC)

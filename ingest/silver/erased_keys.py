@@ -7,7 +7,7 @@ connection's salt, or plain SHA-256 where there is none. `State.erased` says whe
 from __future__ import annotations
 
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest.changes.position import delivery_of, epoch_of, is_unplaced, log_of
@@ -51,6 +51,15 @@ def remember(keys: DataFrame, table: Table, state: State) -> str:
     )
     erased_keys(table.schema).write(keys.sparkSession, rows, "upsert")
     return fingerprint(salt) if salt else ""
+
+
+def known_salts(spark: SparkSession, table: Table) -> tuple[str, ...]:
+    """`State.erased` of a table that is landed anew: its keys were erased before, and its events may come again."""
+    known = erased_keys(table.schema).read(spark)
+    if known is None:
+        return ()
+    salts = known.where(F.col("source_table") == table.name).select("salt").distinct().collect()
+    return tuple(sorted(row["salt"] for row in salts))
 
 
 def without_erased(changes: DataFrame, table: Table, salts: tuple[str, ...]) -> DataFrame:

@@ -53,11 +53,21 @@ class Ledger:
 
     def read(self, spark: SparkSession) -> DataFrame | None:
         """The rows without Hudi's own columns; None where nothing was ever written."""
-        if not spark.catalog.tableExists(self.relation):
+        if not spark.catalog.tableExists(self.relation) and not self._is_registered_anew(spark):
             return None
         refresh(spark, self.relation)
         rows = spark.table(self.relation)
         return rows.drop(*(name for name in rows.columns if name.startswith("_hoodie")))
+
+    def _is_registered_anew(self, spark: SparkSession) -> bool:
+        """Whether there is one that the catalog does not know, since it is another one or has dropped it."""
+        if not spark.catalog.databaseExists(self.schema):
+            return False
+        table = self.hudi(spark)
+        if not table.exists() or table.timeline.is_empty():
+            return False
+        HiveCatalog(spark).register(Entry(table, {}))
+        return True
 
     def write(self, spark: SparkSession, rows: DataFrame, operation: Literal["upsert", "delete", "overwrite"]) -> None:
         """Commits the rows; the first write makes the table.

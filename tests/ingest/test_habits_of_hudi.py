@@ -11,6 +11,8 @@ import pytest
 from conftest import DbtProject, MakeProject, pg, table_of
 from pyspark.sql import SparkSession
 
+from ingest.operations.erase import erase
+from ingest.operations.replay import replay
 from ingest.silver.state import Counts
 
 pytestmark = pytest.mark.spark
@@ -157,3 +159,44 @@ def test_a_table_that_was_renamed_is_told_how_it_gets_its_name_back(
     spark.sql(f"alter table {project.schema}.orders_old rename to {project.schema}.orders")
     project.land_well(spark)
     assert project.rows(spark, "orders", "value") == [{"value": "c"}, {"value": "b"}]
+
+
+@pytest.mark.slow
+def test_what_a_new_catalog_does_not_know_is_there(make_project: MakeProject, spark: SparkSession) -> None:
+    """An erased key ended the run of every table, and a replay found nothing: both were looked for by their names."""
+    project = shop(make_project)
+    project.deliver("shop.orders", 5, ["{broken", pg("u", 6, id=2, value="B")])
+    project.land_well(spark)
+    (table,) = project.source().tables
+    assert erase(spark, table, [("1",)]).holding == ()
+    for name in ("_erased", "_quarantine", "orders", "orders_ro", "orders_rt"):
+        spark.sql(f"drop table {project.schema}.{name}")
+    project.deliver("shop.orders", 0, [pg("c", 1, id=1, value="a"), pg("u", 3, id=2, value="c")])
+    assert project.land_well(spark)["orders"].counts == Counts(read=2, superseded=1, ignored=1)
+    assert replay(spark, table).counts == Counts(read=1, quarantined=1)
+
+
+def test_an_erased_key_stays_away_from_a_table_that_is_landed_anew(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    project = shop(make_project)
+    project.land_well(spark)
+    assert erase(spark, project.source().tables[0], [("1",)]).holding == ()
+    spark.sql(f"truncate table {project.schema}.orders")
+    assert project.land_well(spark)["orders"].counts == Counts(read=2, applied=1, ignored=1)
+    project.deliver("shop.orders", 10, [pg("c", 1, id=1, value="a")])
+    assert project.land_well(spark)["orders"].counts == Counts(read=1, ignored=1)
+
+
+def test_a_schema_that_is_dropped_in_a_running_session_is_landed_anew(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """What a session remembers of failures was looked for in a table that is gone."""
+    project = shop(make_project)
+    project.land_well(spark)
+    shutil.move(place(project, spark) / ".hoodie", project.root / "away")
+    refusal(project, spark)
+    spark.sql(f"drop schema {project.schema} cascade")
+    shutil.rmtree(place(project, spark), ignore_errors=True)
+    project.land_well(spark)
+    assert project.rows(spark, "orders", "id") == [{"id": 1}, {"id": 2}]
