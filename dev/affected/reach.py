@@ -37,6 +37,13 @@ def doubted(relation: Relation, reason: str) -> Relation:
     return replace(relation, effects=tuple(replace(each, doubts=each.doubts | {reason}) for each in relation.effects))
 
 
+def limited(relation: Relation) -> Relation:
+    """As many rows of a relation as a limit leaves: where one comes or goes, so do others, which it says nothing of."""
+    doubtful = doubted(relation, "limit leaves other rows out where one comes")
+    others = (replace(each, pairs=frozenset(), stable=NONE, steady=False) for each in doubtful.effects)
+    return replace(doubtful, effects=(*doubtful.effects, *others))
+
+
 def through(relation: Relation, view: str) -> Relation:
     """The same, read through a view."""
     return replace(relation, effects=tuple(replace(each, path=(view, *each.path)) for each in relation.effects))

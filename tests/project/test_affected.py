@@ -150,6 +150,13 @@ IMPLIED: list[tuple[str, str, Sequence[str], set[str]]] = [
         ("id",),
         {"a id=id", "b x=id"},
     ),
+    ("the first rows", "select id, x from silver.a order by x desc limit 3", ("id",), set()),
+    (
+        "the first rows of what is joined",
+        "select a.id, b.x from silver.a left join (select id, x from silver.b order by x limit 3) as b on a.id = b.id",
+        ("id",),
+        {"a id=id"},
+    ),
     ("a narrower cast", "select cast(id as tinyint) as id from silver.a", ("id",), set()),
     ("ctes", f"with one as ({LEFT}), final as (select * from one) select * from final", ("id",), {"a id=id", "b x=id"}),
 ]
