@@ -3,8 +3,11 @@
     would (see `hudi_increment`), unless the select may be a part of it (`hudi_part`). The other strategies do what they do
     everywhere in dbt.
 -#}
-{% materialization incremental, adapter='spark', supported_languages=['sql', 'python'] %}
-    {%- if config.get('file_format') != 'hudi' or model['language'] != 'sql' -%}
+{% materialization incremental, adapter='spark', supported_languages=['sql'] %}
+    {%- if config.get('file_format') != 'hudi' -%}
+        {%- if hudi_stays(this, load_relation(this)) -%}
+            {%- do return({'relations': [this]}) -%}
+        {%- endif -%}
         {%- do return(dbt.materialization_incremental_spark()) -%}
     {%- endif -%}
     {%- set strategy = hudi_strategy() -%}

@@ -1,7 +1,10 @@
-{#- In place of dbt-spark's for Hudi tables: that one drops the table before it builds it anew. -#}
-{% materialization table, adapter='spark', supported_languages=['sql', 'python'] %}
-    {%- if config.get('file_format') != 'hudi' or model['language'] != 'sql' -%}
-        {%- if model['language'] == 'sql' and hudi_stays(this, load_relation(this)) -%}
+{#-
+    In place of dbt-spark's for Hudi tables: that one drops the table before it builds it anew. Also before it finds that neither a session
+    nor a Thrift server runs a model in Python, which dbt refuses here.
+-#}
+{% materialization table, adapter='spark', supported_languages=['sql'] %}
+    {%- if config.get('file_format') != 'hudi' -%}
+        {%- if hudi_stays(this, load_relation(this)) -%}
             {%- do return({'relations': [this]}) -%}
         {%- endif -%}
         {%- do return(dbt.materialization_table_spark()) -%}

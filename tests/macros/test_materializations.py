@@ -131,6 +131,29 @@ def test_a_view_becomes_a_table_and_a_table_of_another_format_too(make_models: M
         models.do(f"drop table {models.relation('model')}")
 
 
+def test_a_table_stays_where_nothing_can_take_its_name(make_models: MakeModels) -> None:
+    models = make_models(unique_key="id")
+    for name in ("shown", "coded", "coded_too"):
+        models.write(name, NUMBERS.format(1, 3), materialized="incremental")
+    models.run()
+    models.write("shown", NUMBERS.format("broken", 3), materialized="view")
+    folder = models.project.root / "models"
+    for name, materialized in (("coded", "table"), ("coded_too", "incremental")):
+        (folder / f"{name}.sql").unlink()
+        code = f"def model(dbt, session):\n    dbt.config(materialized='{materialized}')\n"
+        (folder / f"{name}.py").write_text(f"{code}    return session.range(3)\n", encoding="utf-8")
+    told = {name: outcome.message for name, outcome in models.dbt("run").items()}
+    assert "broken" in told["shown"]
+    for name in ("coded", "coded_too"):
+        assert "only supports languages ['sql']; got \"python\"" in told[name]
+    for name in told:
+        assert models.rows(name) == numbers(1), name
+    models.write("shown", NUMBERS.format(2, 3), materialized="view")
+    models.run("shown")
+    assert models.rows("shown") == numbers(2)
+    assert models.tables() == set(told)
+
+
 def test_a_rebuild_that_was_broken_off_between_its_renames_is_taken_up(make_models: MakeModels) -> None:
     models = make_models(materialized="incremental", unique_key="id")
     models.write("model", NUMBERS.format(1, 3))

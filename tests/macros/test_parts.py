@@ -107,6 +107,12 @@ STAYING: dict[str, dict[str, Any]] = {
     "increment": {"materialized": "incremental"},
     "shown": {"materialized": "view"},
     "of_files": {"materialized": "table", "file_format": "parquet", "options": {}},
+    "overwritten": {
+        "materialized": "incremental",
+        "file_format": "parquet",
+        "incremental_strategy": "insert_overwrite",
+        "options": {},
+    },
 }
 
 
