@@ -10,6 +10,7 @@ _TEXT = r"""(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")"""
 _CODE = re.compile(rf"""(?s)\{{[{{%](?:{_TEXT}|(?![%}}]\}})[^'"])*[%}}]\}}""")
 _CONFIG = re.compile(r"\{\{-?\s*config\s*\(")
 _THIS = re.compile(r"(?<![\w.])this(?!\w|\s*\.\s*(?:name|identifier|table)\b)")
+_REFRESH = re.compile(r"\b(?:flags\s*\.\s*FULL_REFRESH|invocation_args_dict\s*\.\s*full_refresh|should_full_refresh)\b")
 
 
 def why_a_part(node: Mapping[str, Any], macros: Mapping[str, Any]) -> str | None:
@@ -25,12 +26,15 @@ def why_a_part(node: Mapping[str, Any], macros: Mapping[str, Any]) -> str | None
     seen: set[str] = set()
     if any(asks(each, seen) for each in node.get("depends_on", {}).get("macros", [])):
         return "asks is_incremental()"
-    if node["config"].get("materialized") == "incremental" and _reads_itself(node.get("raw_code", "")):
-        return "reads itself, or asks for its own table"
+    if node["config"].get("materialized") == "incremental":
+        if _says(node.get("raw_code", ""), _THIS):
+            return "reads itself, or asks for its own table"
+        if _says(node.get("raw_code", ""), _REFRESH):
+            return "asks for --full-refresh"
     return None
 
 
-def _reads_itself(raw_code: str) -> bool:
-    """Whether the code of Jinja has `this`, but for its name alone, and outside of `config(...)`."""
+def _says(raw_code: str, pattern: re.Pattern[str]) -> bool:
+    """Whether the code of Jinja has a word, outside of its texts and of `config(...)`."""
     blocks = (re.sub(_TEXT, "", block) for block in _CODE.findall(re.sub(r"(?s)\{#.*?#\}", "", raw_code)))
-    return any(_THIS.search(block) and not _CONFIG.match(block) for block in blocks)
+    return any(pattern.search(block) and not _CONFIG.match(block) for block in blocks)

@@ -9,6 +9,10 @@
         {%- do return('it asks is_incremental()') -%}
     {%- elif _reads_itself(sql, model.raw_code) -%}
         {%- do return('it reads itself') -%}
+    {%- elif _says(
+        _raw_codes(model) | join('\n'), '\\b(?:flags\\s*\\.\\s*FULL_REFRESH|invocation_args_dict\\s*\\.\\s*full_refresh|should_full_refresh)\\b'
+    ) -%}
+        {%- do return('it asks for --full-refresh') -%}
     {%- endif -%}
     {%- do return(none) -%}
 {%- endmacro %}
@@ -22,12 +26,16 @@
     {%- if modules.re.search('(?<![\\w.])(?:spark_catalog\\.)?' ~ name ~ '(?!\\w)', sql.replace('`', '') | lower) -%}
         {%- do return(true) -%}
     {%- endif -%}
+    {%- do return(_says(raw_code, '(?<![\\w.])this(?!\\w|\\s*\\.\\s*(?:name|identifier|table)\\b)')) -%}
+{%- endmacro %}
+
+{#- Whether the code of Jinja has a word, outside of its texts and of `config(...)`. -#}
+{% macro _says(raw_code, word) -%}
     {%- set text = "'(?:\\\\.|[^'\\\\])*'|" ~ '"(?:\\\\.|[^"\\\\])*"' -%}
     {%- set block = '(?s)\\{[{%](?:' ~ text ~ "|(?![%}]\\})[^'" ~ '"])*[%}]\\}' -%}
     {%- for code in modules.re.findall(block, modules.re.sub('(?s)\\{#.*?#\\}', '', raw_code)) -%}
         {%- set code = modules.re.sub(text, '', code) -%}
-        {%- if not modules.re.match('\\{\\{-?\\s*config\\s*\\(', code)
-            and modules.re.search('(?<![\\w.])this(?!\\w|\\s*\\.\\s*(?:name|identifier|table)\\b)', code) -%}
+        {%- if not modules.re.match('\\{\\{-?\\s*config\\s*\\(', code) and modules.re.search(word, code) -%}
             {%- do return(true) -%}
         {%- endif -%}
     {%- endfor -%}

@@ -184,6 +184,21 @@ def test_a_guard_of_ones_own_loses_no_row(make_models: MakeModels) -> None:
         assert models.told(name)[0].startswith("the whole table is compared: "), name
 
 
+def test_a_select_of_more_with_full_refresh_loses_no_row(make_models: MakeModels) -> None:
+    models = make_models(materialized="incremental", unique_key="id")
+    newer = "{{% if not {} %}} where id > 3{{% endif %}}"
+    texts = {"flagged": newer.format("flags.FULL_REFRESH"), "asking": newer.format("should_full_refresh()")}
+    models.write("between", NUMBERS.format("'x'", 5) + texts["flagged"], materialized="ephemeral")
+    for value in ("a", "b"):
+        for name, newer in texts.items():
+            models.write(name, NUMBERS.format(f"'{value}'", 5) + newer)
+        models.write("inlined", f"select id, '{value}' as value from {{{{ ref('between') }}}}")
+        models.run(whole=value == "a")
+    for name in (*texts, "inlined"):
+        assert models.rows(name) == [*numbers("a", 4), {"id": 4, "value": "b"}], name
+        assert models.told(name)[0].startswith("it asks for --full-refresh: its rows are upserted"), name
+
+
 @pytest.mark.slow
 def test_variables_of_the_command_line_remove_no_row(make_models: MakeModels) -> None:
     models = make_models(materialized="incremental", unique_key="id")

@@ -126,7 +126,8 @@ def by_a_macro(project: Project) -> None:
     # A guard of its own reads the table as well; who only names it, or tells a hook of it, does not.
     asking = "{% set there = load_relation(this) %} select 1"
     naming = "{{ config(post_hook='analyze table {{ this }}') }} {# this #} select '{{ this.name }}' as name, 'this'"
-    for name, sql in (("guarded", asking), ("named", naming)):
+    more = "select 1 {% if not flags.FULL_REFRESH %} where false {% endif %}"
+    for name, sql in (("guarded", asking), ("named", naming), ("refreshed", more)):
         project.model(name, [STAGING], "models/marts/sales", materialized="incremental", sql=sql)
 
 
@@ -191,7 +192,7 @@ CHANGES: dict[str, tuple[Callable[[Project], object], set[str]]] = {
     ),
     "undocumented_macros": (undocumented_macros, {"newer", "_part"}),
     "macro_folders": (calling_upwards, {"newest"}),
-    "incremental_parts": (by_a_macro, {"fct_orders", "guarded"}),
+    "incremental_parts": (by_a_macro, {"fct_orders", "guarded", "refreshed"}),
     "public_models_without_contract": (
         lambda p: p.nodes[MART]["config"]["contract"].update(enforced=False), {"fct_orders"},
     ),
