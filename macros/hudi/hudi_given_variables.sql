@@ -1,15 +1,14 @@
 {#-
-    Variables of the command line (`--vars`) that a model's text asks for, or that of a view or ephemeral model which it reads, where the
-    text is not the one of its last run: its select may be a part of the rows, as with `where id >= {{ var('since') }}`, and no row is to
-    be removed for it.
+    Variables of the command line (`--vars`) that a model's text asks for, or that of a view or ephemeral model which it reads. A commit
+    keeps their names, among what it tells of the upstreams (`given`).
 -#}
-{% macro hudi_given_variables(told, upstreams) -%}
+{% macro hudi_given_variables() -%}
     {%- set given, asked = invocation_args_dict.get('vars') or {}, [] -%}
-    {%- if given and (told is none or told.text != upstreams.text) -%}
+    {%- if given -%}
         {%- set codes = _raw_codes(model) | join('\n') -%}
         {%- for name in (fromyaml(given) if given is string else given) -%}
             {%- if modules.re.search("\\bvar\\s*\\(\\s*['\"]" ~ modules.re.escape(name | string) ~ "['\"]", codes) -%}
-                {%- do asked.append(name) -%}
+                {%- do asked.append(name | string) -%}
             {%- endif -%}
         {%- endfor -%}
     {%- endif -%}
@@ -25,14 +24,23 @@
     {%- do return(codes) -%}
 {%- endmacro %}
 
-{#- What of these makes a select a part (`hudi_part`); none where none is given. -#}
+{#-
+    Why these make a model's select a part (`hudi_part`), as with `where id >= {{ var('since') }}`; none where they do not. Its text is not
+    the one of its last run, and asks for such as are given now, or were then: no row is to be removed for them.
+-#}
 {% macro hudi_part_of_variables(told, upstreams) -%}
-    {%- set given = hudi_given_variables(told, upstreams) -%}
-    {%- do return('its text asks for --vars ' ~ given | join(', ') if given else none) -%}
+    {%- if told is none or told.text != upstreams.text -%}
+        {%- if upstreams.given -%}
+            {%- do return('its text asks for --vars ' ~ upstreams.given | join(', ')) -%}
+        {%- elif told is not none and told.get('given') -%}
+            {%- do return('its text asks for --vars ' ~ told.given | join(', ') ~ ', which its last run had') -%}
+        {%- endif -%}
+    {%- endif -%}
+    {%- do return(none) -%}
 {%- endmacro %}
 
 {#- The refusal, where a key would go: a row that moves to another partition is there too. -#}
-{% macro hudi_refuse_variables(difference, key, variables) -%}
+{% macro hudi_refuse_variables(difference, key, part) -%}
     {%- set gone -%}
         select count(*) as row_count
         from (select 1 from {{ difference }} group by {{ hudi_quoted(key) }} having every(is_to_be_removed))
@@ -41,9 +49,9 @@
     {%- if row_count -%}
         {%- do hudi_drop(difference) -%}
         {{ exceptions.raise_compiler_error(
-            model.unique_id ~ ': got ' ~ row_count ~ ' rows that its select gives no more with --vars ' ~ variables | join(', ')
-            ~ ', expected all rows of the table: run it without, or with --full-refresh, or ask is_incremental() in its text, '
-            ~ 'which keeps the others; nothing was written'
+            model.unique_id ~ ': got ' ~ row_count ~ ' rows that its select gives no more, expected all rows of the table: ' ~ part
+            ~ '; run it with the --vars of its last run, or with --full-refresh, or ask is_incremental() in its text, which keeps the others; '
+            ~ 'nothing was written'
         ) }}
     {%- endif -%}
 {%- endmacro %}

@@ -14,8 +14,8 @@
         {%- do return('') -%}
     {%- endif -%}
 
-    {%- set variables = hudi_given_variables(before.told, upstreams) -%}
-    {%- if not var('compare_whole', false) and not variables and _reaches_many(target, changes.applied) -%}
+    {%- set part = hudi_part_of_variables(before.told, upstreams) -%}
+    {%- if not var('compare_whole', false) and part is none and _reaches_many(target, changes.applied) -%}
         {%- do log(target ~ ': ' ~ changes.applied ~ ' events upstream: it is rebuilt, which takes less than to look for what they reach', info=true) -%}
         {%- do hudi_rebuild(target, target, wanted, upstreams) -%}
         {%- do return('') -%}
@@ -34,7 +34,7 @@
                 {%- set source = hudi_rows_of(wanted, affected, key) -%}
                 {%- set present = hudi_rows_of(target, affected, key) -%}
             {%- endif -%}
-            {%- do run.update(_write_difference(target, present_columns, present, source, key, columns, upstreams, run.stands_on, variables)) -%}
+            {%- do run.update(_write_difference(target, present_columns, present, source, key, columns, upstreams, run.stands_on, part)) -%}
             {%- do run.update({'whole': 'another run has written to it meanwhile'}) -%}
             {%- for table in kept -%}
                 {%- do hudi_drop(table) -%}
@@ -76,7 +76,7 @@
     and `stands_on` the last commit of the rows that are there: nothing is written where there is another by now. Another that comes
     at the same moment is seen after it. Returned is whether it `is_done`, and the last commit that there is.
 -#}
-{% macro _write_difference(target, present_columns, present, wanted, key, columns, upstreams=none, stands_on=none, variables=()) -%}
+{% macro _write_difference(target, present_columns, present, wanted, key, columns, upstreams=none, stands_on=none, part=none) -%}
     {%- set difference = hudi_beside(target, 'difference') -%}
     {%- do hudi_keep(difference, hudi_difference_sql(present, wanted, key, columns, hudi_types(present_columns))) -%}
     {%- set counts -%}
@@ -89,8 +89,8 @@
     {%- endset -%}
     {%- set counted = run_query(counts)[0] -%}
     {%- do hudi_refuse_keys(key, counted['null_count'], counted['shared_count'], [difference]) -%}
-    {%- if variables and counted['removed_count'] -%}
-        {%- do hudi_refuse_variables(difference, key, variables) -%}
+    {%- if part is not none and counted['removed_count'] -%}
+        {%- do hudi_refuse_variables(difference, key, part) -%}
     {%- endif -%}
     {%- do log(target ~ ': ' ~ counted['row_count'] ~ ' rows differ', info=true) -%}
     {%- if stands_on is not none -%}

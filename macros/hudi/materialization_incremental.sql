@@ -27,7 +27,7 @@
 
     {%- set wanted = hudi_wanted(target_relation, compiled_code) -%}
     {%- if part is none -%}
-        {%- set built_from = upstreams_of_plan(built_from, compiled_code, before.told) -%}
+        {%- set built_from = dict(upstreams_of_plan(built_from, compiled_code, before.told), given=hudi_given_variables()) -%}
     {%- endif -%}
     {%- if hudi_stays(target_relation, existing) -%}
     {%- elif is_rebuilt -%}

@@ -207,7 +207,7 @@ def test_variables_of_the_command_line_remove_no_row(make_models: MakeModels) ->
     models.write("moved", NUMBERS.format("{{ var('to', 1) }}", 5), partition_by="value")
     models.run()
     refused = models.dbt("run", "--vars", "{since: 3, to: 2}")
-    told = "got 2 rows that its select gives no more with --vars since, expected all rows of the table: run it without"
+    told = "got 2 rows that its select gives no more, expected all rows of the table: its text asks for --vars since; "
     assert told in refused["model"].message
     assert models.rows("model") == numbers("a", 5)
     # A row that moves to another partition is none that goes; a table that was made with a variable is merged with it.
@@ -233,16 +233,22 @@ def test_variables_remove_no_row_by_other_ways(make_models: MakeModels) -> None:
         "reformatted", NUMBERS.format("'a'", 5) + since, materialized="table", file_format="parquet", options={}
     )
     models.run()
+    # As it was built by a variable, so it stays without.
+    models.write("narrowed", NUMBERS.format("'a'", 5) + "{% if not var('whole', false) %} where id >= 3{% endif %}")
+    assert models.dbt("run", "--select", "narrowed", "--vars", "whole: true")["narrowed"].status == "success"
+    told = "expected all rows of the table: its text asks for --vars whole, which its last run had; run it with"
+    assert told in models.refusal("narrowed")
+    assert models.rows("narrowed") == numbers("a", 5)
     models.write("synced", NUMBERS.format("1 as more, 'a'", 5) + since)
     models.write("reformatted", NUMBERS.format("'a'", 5) + since)
     refused = models.dbt("run", "--vars", "since: 3")
     for name in ("of_inline", "of_shown"):
-        assert "got 2 rows that its select gives no more with --vars since" in refused[name].message, name
+        assert "got 2 rows that its select gives no more" in refused[name].message, name
     for name in ("synced", "reformatted"):
         told = "expected the table as it is: its text asks for --vars since, and the rows that it does not select"
         assert told in refused[name].message, name
     names = ("of_inline", "of_shown", "synced", "reformatted")
     for name in names:
         assert models.rows(name) == numbers("a", 5), name
-    models.run()
+    models.run("shown", *names)
     assert [len(models.rows(name)) for name in names] == [4] * 4
