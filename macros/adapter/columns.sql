@@ -54,5 +54,10 @@
 
 {#- What two values of a type are compared by: Spark compares no maps, and JSON has each value that one holds. -#}
 {% macro hudi_comparable(value, type) -%}
-    {{- 'to_json(struct(' ~ value ~ '))' if 'map<' in type | lower else value -}}
+    {{- row_as_json(value) if 'map<' in type | lower else value -}}
+{%- endmacro %}
+
+{#- Some values as JSON, times with all of their digits: Spark's own choice is milliseconds. -#}
+{% macro row_as_json(values) -%}
+    to_json(struct({{ values }}), map('timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS'))
 {%- endmacro %}

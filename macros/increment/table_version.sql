@@ -77,7 +77,7 @@
 
 {#- Whatever their order; of other types they are others. -#}
 {% macro _rows_of(relation) -%}
-    {%- set row = "to_json(struct(*), map('timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')) || typeof(struct(*))" -%}
+    {%- set row = row_as_json('*') ~ ' || typeof(struct(*))' -%}
     {%- set rows -%}
         select md5(concat_ws(',', sort_array(collect_list(md5({{ row }})))))
         from {{ relation }}

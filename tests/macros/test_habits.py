@@ -212,6 +212,15 @@ def test_what_is_left_to_chance_is_computed_in_each_run(make_models: MakeModels)
     assert models.told("steady") == ["nothing upstream has changed"]
 
 
+def test_times_in_maps_are_compared_with_all_their_digits(make_models: MakeModels) -> None:
+    models = make_models()
+    at = "2026-01-01 00:00:00.123"
+    for digits in ("456", "999"):
+        models.write("model", f"select 1 as id, map('a', timestamp '{at}{digits}') as value")
+        models.run()
+    assert models.ask(f"select cast(value['a'] as string) as a from {models.relation('model')}") == [{"a": f"{at}999"}]
+
+
 @pytest.mark.slow
 def test_maps_are_compared_by_what_they_hold(make_models: MakeModels) -> None:
     models = make_models()
