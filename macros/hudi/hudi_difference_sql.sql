@@ -10,7 +10,8 @@
     {%- for column in columns %}
         {%- set name = adapter.quote(column) %}
         {%- if column | lower in place_in_lower_case %}
-        coalesce(wanted.{{ name }}, present.{{ name }}) as {{ name }},
+        {#- As the table has it: 0.0 and -0.0 are equal, and two keys to Hudi #}
+        coalesce(present.{{ name }}, wanted.{{ name }}) as {{ name }},
         {%- else %}
         wanted.{{ name }},
         {%- endif %}

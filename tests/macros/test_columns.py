@@ -84,3 +84,11 @@ def test_a_key_may_be_a_timestamp(key: Any, make_models: MakeModels) -> None:
     models.write("model", OF_TIMES.format("b", 6))
     models.run("model", whole=True)
     assert len(models.commits("model")) == 1
+
+
+def test_zero_is_one_key_with_either_sign(make_models: MakeModels) -> None:
+    models = make_models()
+    for zero, value in (("0.0", "a"), ("-0.0", "b")):
+        models.write("model", f"select double('{zero}') as id, '{value}' as value")
+        models.run()
+    assert models.rows("model") == [{"id": 0.0, "value": "b"}]
