@@ -124,7 +124,8 @@
 
 {#- Spark holds the time for a constant of the statement. -#}
 {% macro _asks_for_time(text) -%}
-    {%- set asks = "\\b(current_date|current_timestamp|localtimestamp|now\\s*\\(|curdate|unix_timestamp\\s*\\(\\s*\\)|(date|timestamp)\\s*'\\s*(now|today|tomorrow|yesterday))" -%}
+    {%- set asks = "\\b(current_date|current_timestamp|localtimestamp|now\\s*\\(|curdate|unix_timestamp\\s*\\(\\s*\\))"
+        ~ "|\\b(date|timestamp)\\s*'\\s*(now|today|tomorrow|yesterday)|\\bcast\\(\\s*(now|today|tomorrow|yesterday)\\s+as (date|timestamp)" -%}
     {%- do return(modules.re.search(asks, text, modules.re.IGNORECASE) is not none) -%}
 {%- endmacro %}
 

@@ -193,6 +193,7 @@ CHANCE = {
     "by_place": "monotonically_increasing_id()",
     "by_shuffle": "shuffle(array(1, 2, 3))",
     "by_time": "current_timestamp()",
+    "by_word": "cast('now' as timestamp)",
 }
 
 
