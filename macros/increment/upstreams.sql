@@ -91,7 +91,10 @@
                 {%- do found.views.append(relation) -%}
             {%- endif -%}
             {%- do _walk_upstreams(node.depends_on.nodes, found) -%}
-        {%- else -%}
+        {#- What a comment names (`-- depends_on: {{ ref('...') }}`) need not be there -#}
+        {%- elif node.resource_type == 'source' or relation != node.relation_name or load_relation(
+            relation_named(node.schema, node.alias)
+        ) is not none -%}
             {%- do found.tables.append(relation) -%}
         {%- endif -%}
     {%- endfor -%}
@@ -122,7 +125,7 @@
     {%- do return(modules.re.match('\\s*Union.*\\n:- (Project.*\\n:  \\+- )?Repartition', optimized) is none) -%}
 {%- endmacro %}
 
-{#- Spark holds the time for a constant of the statement. -#}
+{#- Spark holds the time for a constant of the statement, also where a text such as 'today' is cast to it. -#}
 {% macro _asks_for_time(text) -%}
     {%- set asks = "\\b(current_date|current_timestamp|localtimestamp|now\\s*\\(|curdate|unix_timestamp\\s*\\(\\s*\\))"
         ~ "|\\b(date|timestamp)\\s*'\\s*(now|today|tomorrow|yesterday)|\\bcast\\(\\s*(now|today|tomorrow|yesterday)\\s+as (date|timestamp)" -%}

@@ -164,6 +164,7 @@ WHOLE = {
     "named": NUMBERS + " where '{{{{ this.name }}}}' <> 'x' {{# this #}}",
     "named_too": "{{{{ config(post_hook='analyze table {{{{ this }}}} compute statistics') }}}} " + NUMBERS,
     "ended": NUMBERS + " ;",
+    "named_in_a_comment": "-- depends_on: {{{{ ref('unbuilt') }}}}\n" + NUMBERS,
     # Its name begins with that of the one before.
     "named_to": "select id, value from {{{{ ref('named_too') }}}} where {} is not null and {} > 0",
 }
@@ -172,10 +173,11 @@ WHOLE = {
 @pytest.mark.slow
 def test_a_guard_of_ones_own_loses_no_row(make_models: MakeModels) -> None:
     models = make_models(materialized="incremental", unique_key="id")
+    models.write("unbuilt", NUMBERS.format("'x'", 2))
     for value, upto in (("'a'", 4), ("'b'", 6)):
         for name, sql in (GUARDED | WHOLE).items():
             models.write(name, sql.format(value, upto))
-        models.run()
+        models.run(*GUARDED, *WHOLE)
     for name in GUARDED:
         assert models.rows(name) == [*numbers("a", 4), {"id": 4, "value": "b"}, {"id": 5, "value": "b"}], name
         assert models.told(name)[0].startswith("it reads itself: its rows are upserted and none is removed"), name
