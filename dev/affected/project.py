@@ -93,8 +93,9 @@ def read(manifest: Node) -> Project:
         told = {**(node.get("source_meta") or {}).get("ingest", {}), **_meta(node).get("ingest", {})}
         key = frozenset(str(column).lower() for column in told.get("key") or ())
         columns = {column: str(each.get("data_type") or "") for column, each in node["columns"].items()}
-        tables[node["relation_name"]] = Table(name, columns, key, is_source=True)
-        sources[name] = Declared(tuple(columns), key)
+        tables[node["relation_name"]] = Table(name, columns, key, is_source=bool(told))
+        if told:  # what is deleted from a table that ingest does not land leaves no tombstone to follow
+            sources[name] = Declared(tuple(columns), key)
     for node in manifest["nodes"].values():
         if node.get("relation_name"):
             tables[node["relation_name"]] = _table(node)

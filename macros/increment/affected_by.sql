@@ -29,6 +29,13 @@
                 model.unique_id ~ ": got affected_by source '" ~ entry.source ~ "', expected a declared <source>.<table>"
             ) }}
         {%- endif -%}
+        {%- set meta = (found[0].source_meta or {}, found[0].config.get('meta') or {}) -%}
+        {%- if not meta | selectattr('ingest', 'defined') | list -%}
+            {{ exceptions.raise_compiler_error(
+                model.unique_id ~ ": got affected_by source '" ~ entry.source ~ "', expected one that lake ingest lands (meta.ingest): "
+                ~ "a row that is deleted from another table leaves no tombstone to follow; without the entry the whole table is compared"
+            ) }}
+        {%- endif -%}
         {%- set key = (((found[0].config.get('meta') or {}).get('ingest') or {}).get('key') or []) | map('lower') | list -%}
         {%- set columns = entry.by.values() | list + reads | list -%}
         {%- for column in columns if column | lower not in found[0].columns.keys() | map('lower') | list -%}

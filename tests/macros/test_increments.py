@@ -423,6 +423,7 @@ WRONG = [
         "each with reads: [<column of the table>] or without",
     ),
     ({"source": "shop.orders"}, "expected a list of {source: <source>.<table>, by: {"),
+    ({"source": "other.orders", "by": {"id": "id"}}, "source 'other.orders', expected one that lake ingest lands"),
 ]
 
 
@@ -430,6 +431,8 @@ WRONG = [
 def test_a_wrong_entry_is_refused(make_shop: MakeShop) -> None:
     shop = make_shop()
     shop.change(("orders", "u", {"id": 1, "customer": 4, "amount": 100, "at": 99}))
+    other = "sources: [{name: other, tables: [{name: orders, columns: [{name: id}]}]}]"
+    shop.models.project.write_models(f"version: 2\n{other}\n", "_other.yml")
     for entry, message in WRONG:
         shop.models.write("fct_orders", ORDERS, materialized="incremental", meta={"affected_by": [entry]})
         assert message in shop.models.refusal("fct_orders")
