@@ -11,20 +11,24 @@
     {%- set commits = hudi_commits_of_rows(target) -%}
     {%- set instants = commits | map(attribute='commit_time') | list + ['', ''] -%}
     {%- set kept = hudi_kept_in_commit(target, hudi_state_name(unique_id), commits) -%}
-    {%- set told = none if kept is none else dict(fromjson(kept.value), completed=kept.completed) -%}
-    {%- if told is not none and told.get('stands_on') != instants[1] -%}
-        {%- set told = none -%}
+    {%- set state = none if kept is none else fromjson(kept.value) -%}
+    {%- if state is none or state.get('stands_on') != instants[1] -%}
+        {%- do return({'instant': instants[0], 'told': none}) -%}
     {%- endif -%}
-    {%- do return({'instant': instants[0], 'told': told}) -%}
+    {%- do return({'instant': instants[0], 'told': dict(state, completed=kept.completed)}) -%}
 {%- endmacro %}
 
-{#- For the next commit; `stands_on` is the last one before it that its run has looked at, none of a new table. -#}
+{#-
+    For the next commit; `stands_on` is the last one before it that its run has looked at, none of a new table. In quotes, for a comment
+    behind the statement (`query-comment` of dbt with `append`) would be a part of the value.
+-#}
 {% macro hudi_set_state(upstreams, stands_on='') -%}
-    {%- do run_query('set ' ~ hudi_state_name() ~ '=' ~ tojson(dict(upstreams, stands_on=stands_on), sort_keys=true)) -%}
+    {%- set state = tojson(dict(upstreams, stands_on=stands_on), sort_keys=true) -%}
+    {%- do run_query('set `' ~ hudi_state_name() ~ '` = `' ~ state.replace('`', '``') ~ '`') -%}
 {%- endmacro %}
 
 {% macro hudi_reset_state() -%}
-    {%- do run_query('reset ' ~ hudi_state_name()) -%}
+    {%- do run_query('reset `' ~ hudi_state_name() ~ '`') -%}
 {%- endmacro %}
 
 {% macro hudi_state_name(unique_id=model.unique_id) -%}

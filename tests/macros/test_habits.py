@@ -213,6 +213,16 @@ def test_what_is_left_to_chance_is_computed_in_each_run(make_models: MakeModels)
     assert models.told("steady") == ["nothing upstream has changed"]
 
 
+def test_a_comment_behind_each_statement_changes_nothing(make_models: MakeModels) -> None:
+    models = make_models()
+    settings = models.project.root / "dbt_project.yml"
+    settings.write_text(settings.read_text(encoding="utf-8") + "query-comment: {comment: ours, append: true}\n")
+    models.write("model", NUMBERS.format("'a'", 4))
+    models.run()
+    models.run()
+    assert models.told("model") == ["nothing upstream has changed"]
+
+
 def test_times_in_maps_are_compared_with_all_their_digits(make_models: MakeModels) -> None:
     models = make_models()
     at = "2026-01-01 00:00:00.123"
