@@ -272,6 +272,15 @@ def test_an_empty_run_leaves_a_snapshot_as_it_is(spark: SparkSession, make_proje
     assert (outcome.status, "missing" in outcome.message) == ("error", True)
 
 
+def test_all_columns_of_a_hudi_table_are_its_own(spark: SparkSession, make_project: MakeProject) -> None:
+    models = Models.of(spark, make_project(), file_format="hudi", options=OPTIONS)
+    models.write("rows", "select 1 as id, 'a' as value", materialized="table", unique_key="id")
+    snapshot(models, strategy="check", check_cols="all")
+    for _ in range(2):
+        models.dbt("build")
+    assert [(row["id"], row["value"]) for row in models.rows("versions", "id", "value")] == [(1, "a")]
+
+
 @pytest.mark.slow
 def test_a_column_that_the_select_has_no_longer_stays(spark: SparkSession, make_project: MakeProject) -> None:
     models = Models.of(spark, make_project())
