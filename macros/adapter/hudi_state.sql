@@ -27,8 +27,8 @@
     {%- do run_query('set `' ~ hudi_state_name() ~ '` = `' ~ state.replace('`', '``') ~ '`') -%}
 {%- endmacro %}
 
-{% macro hudi_reset_state() -%}
-    {%- do run_query('reset `' ~ hudi_state_name() ~ '`') -%}
+{% macro hudi_reset_state(unique_id=model.unique_id) -%}
+    {%- do run_query('reset `' ~ hudi_state_name(unique_id) ~ '`') -%}
 {%- endmacro %}
 
 {% macro hudi_state_name(unique_id=model.unique_id) -%}

@@ -213,6 +213,16 @@ def test_what_is_left_to_chance_is_computed_in_each_run(make_models: MakeModels)
     assert models.told("steady") == ["nothing upstream has changed"]
 
 
+def test_a_run_that_failed_says_nothing_of_other_commits(make_models: MakeModels) -> None:
+    models = make_models()
+    models.write("model", "select id, if(value = 'b', raise_error('broken'), value) as value from {{ ref('upstream') }}")
+    for value in ("a", "b"):
+        models.write("upstream", NUMBERS.format(f"'{value}'", 4))
+        models.dbt("run", "--full-refresh")
+    models.do(f"insert into {models.relation('model')} (id, value) values (99, 'phantom')")
+    assert "broken" in models.refusal("model")
+
+
 def test_a_comment_behind_each_statement_changes_nothing(make_models: MakeModels) -> None:
     models = make_models()
     settings = models.project.root / "dbt_project.yml"
