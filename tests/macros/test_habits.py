@@ -215,7 +215,9 @@ def test_what_is_left_to_chance_is_computed_in_each_run(make_models: MakeModels)
 
 def test_a_run_that_failed_says_nothing_of_other_commits(make_models: MakeModels) -> None:
     models = make_models()
-    models.write("model", "select id, if(value = 'b', raise_error('broken'), value) as value from {{ ref('upstream') }}")
+    models.write(
+        "model", "select id, if(value = 'b', raise_error('broken'), value) as value from {{ ref('upstream') }}"
+    )
     for value in ("a", "b"):
         models.write("upstream", NUMBERS.format(f"'{value}'", 4))
         models.dbt("run", "--full-refresh")
