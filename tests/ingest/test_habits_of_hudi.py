@@ -176,6 +176,7 @@ def test_what_a_new_catalog_does_not_know_is_there(make_project: MakeProject, sp
     assert replay(spark, table).counts == Counts(read=1, quarantined=1)
 
 
+@pytest.mark.slow
 def test_an_erased_key_stays_away_from_a_table_that_is_landed_anew(
     make_project: MakeProject, spark: SparkSession
 ) -> None:
@@ -188,6 +189,7 @@ def test_an_erased_key_stays_away_from_a_table_that_is_landed_anew(
     assert project.land_well(spark)["orders"].counts == Counts(read=1, ignored=1)
 
 
+@pytest.mark.slow
 def test_a_schema_that_is_dropped_in_a_running_session_is_landed_anew(
     make_project: MakeProject, spark: SparkSession
 ) -> None:

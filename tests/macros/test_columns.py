@@ -86,6 +86,7 @@ def test_a_key_may_be_a_timestamp(key: Any, make_models: MakeModels) -> None:
     assert len(models.commits("model")) == 1
 
 
+@pytest.mark.slow
 def test_zero_is_one_key_with_either_sign(make_models: MakeModels) -> None:
     models = make_models()
     for zero, value in (("0.0", "a"), ("-0.0", "b")):

@@ -213,6 +213,7 @@ def test_what_is_left_to_chance_is_computed_in_each_run(make_models: MakeModels)
     assert models.told("steady") == ["nothing upstream has changed"]
 
 
+@pytest.mark.slow
 def test_a_run_that_failed_says_nothing_of_other_commits(make_models: MakeModels) -> None:
     models = make_models()
     models.write(
@@ -225,6 +226,7 @@ def test_a_run_that_failed_says_nothing_of_other_commits(make_models: MakeModels
     assert "broken" in models.refusal("model")
 
 
+@pytest.mark.slow
 def test_a_comment_behind_each_statement_changes_nothing(make_models: MakeModels) -> None:
     models = make_models()
     settings = models.project.root / "dbt_project.yml"

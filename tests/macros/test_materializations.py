@@ -41,7 +41,8 @@ def test_a_table_is_what_the_model_says_after_each_run(
     assert models.tables() == {"model"}
 
 
-@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("whole", [False, True])
 def test_a_table_that_was_truncated_is_what_the_model_says(whole: bool, make_models: MakeModels) -> None:
     """No commit is left of it, so that a run has none to begin with."""
     models = make_models(materialized="incremental", unique_key="id")

@@ -272,6 +272,7 @@ def test_an_empty_run_leaves_a_snapshot_as_it_is(spark: SparkSession, make_proje
     assert (outcome.status, "missing" in outcome.message) == ("error", True)
 
 
+@pytest.mark.slow
 def test_all_columns_of_a_hudi_table_are_its_own(spark: SparkSession, make_project: MakeProject) -> None:
     models = Models.of(spark, make_project(), file_format="hudi", options=OPTIONS)
     models.write("rows", "select 1 as id, 'a' as value", materialized="table", unique_key="id")
