@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
+from urllib.parse import unquote, urlparse
 
 import pyspark
 from py4j.protocol import Py4JJavaError
@@ -73,8 +74,8 @@ def open_session(project: Project, more_settings: Mapping[str, str] = MappingPro
     DeclarationError
         The target is not an embedded Spark session.
     SetupError
-        Java or Spark's jars are missing, the catalog is in use by another process, or Hudi's SQL would not find its
-        tables in the lake's folder.
+        Java or Spark's jars are missing, the catalog is in use by another process or is that of a lake elsewhere, or
+        Hudi's SQL would not find its tables in the lake's folder.
     """
     target = project.target
     if target.get("type") != "spark" or target.get("method") != "session":
@@ -95,7 +96,8 @@ def open_session(project: Project, more_settings: Mapping[str, str] = MappingPro
     settings = with_java_options({key: str(value) for key, value in given.items()})
     for key, value in settings.items():
         builder = builder.config(key, value)
-    if SparkContext._gateway is None:
+    is_first = SparkContext._gateway is None
+    if is_first:
         _require_free_catalog(project, settings)
     try:
         start_java(settings)
@@ -103,6 +105,8 @@ def open_session(project: Project, more_settings: Mapping[str, str] = MappingPro
         session.sql("show databases").collect()
     except (PySparkException, Py4JJavaError, RuntimeError) as error:
         raise _session_error(error, project) from error
+    if is_first:
+        _require_own_catalog(session, project, settings)
     know_classes(session)
     quiet_size_estimator(session)
     quiet_accumulators(session)
@@ -172,11 +176,10 @@ def _require_free_catalog(project: Project, settings: Mapping[str, str]) -> None
     Derby holds a lock of the operating system on the file `dbex.lck` of an open database. The Java process of a
     command that was killed holds it for some seconds more, until it has seen that its parent is gone.
     """
-    url = settings.get("spark.hadoop.javax.jdo.option.ConnectionURL", "")
-    found = re.fullmatch(r"jdbc:derby:[^;]*;.*?databaseName=([^;]+).*", url)
-    if not found:
+    folder = _embedded_catalog(settings)
+    if folder is None:
         return
-    file = Path(found[1]) / "dbex.lck"
+    file = folder / "dbex.lck"
     deadline, told = time.monotonic() + _CATALOG_WITHIN_S, False
     while _is_locked(file):
         if time.monotonic() > deadline:
@@ -185,6 +188,33 @@ def _require_free_catalog(project: Project, settings: Mapping[str, str]) -> None
             log.warning("another process has the embedded catalog open: waiting for it to end")
             told = True
         time.sleep(0.1)
+
+
+def _embedded_catalog(settings: Mapping[str, str]) -> Path | None:
+    """The folder of the embedded catalog; None where it is a server's."""
+    url = settings.get("spark.hadoop.javax.jdo.option.ConnectionURL", "")
+    found = re.fullmatch(r"jdbc:derby:[^;]*;.*?databaseName=([^;]+).*", url)
+    return Path(found[1]) if found else None
+
+
+def _require_own_catalog(session: SparkSession, project: Project, settings: Mapping[str, str]) -> None:
+    """A catalog has the whole paths of its schemas: that of a copied lake leads to the lake that it was copied from.
+
+    Its first schema, `default`, is where the warehouse was when the catalog was made.
+    """
+    folder = _embedded_catalog(settings)
+    if folder is None:
+        return
+    own = folder.resolve().parent / "warehouse"
+    made_for = Path(unquote(urlparse(session.catalog.getDatabase("default").locationUri).path))
+    if (project.root / project.lake_root).resolve() == own and made_for.name == own.name and made_for.resolve() != own:
+        raise SetupError(
+            f"the catalog is that of the lake in {made_for.parent}: its tables are there",
+            where=str(folder.resolve()),
+            expected="a lake in the folder in which it was made",
+            action=f"put the lake back into {made_for.parent}; or, for a lake of its own, remove this folder and those "
+            "of dbt's tables in warehouse: `lake ingest` makes silver known again, and dbt builds its tables",
+        )
 
 
 def _is_locked(file: Path) -> bool:

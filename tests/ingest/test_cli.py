@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -398,3 +399,20 @@ def test_a_lake_in_whose_folder_hudi_would_find_no_table_is_refused(
     refused = words(lake("ingest", "shop", "--project-dir", project.root, code=1).output)
     assert f"the path of the lake {told}" in refused
     assert "set LAKE_HOME, or LAKE_ROOT, to another folder" in refused
+
+
+@pytest.mark.slow
+def test_a_copy_of_a_lake_is_not_taken_for_it(tmp_path: Path) -> None:
+    """The catalog has whole paths: what was landed into the copy went into the lake that it was copied from."""
+    project = new_project(tmp_path)
+    command = [sys.executable, "-m", "ingest", "sql", "--project-dir", str(project.root), "select 1"]
+
+    def asked(home: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "LAKE_HOME": str(tmp_path / home), "LAKE_MEMORY": "1g", "COLUMNS": "240"}
+        return subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert asked("lake").returncode == 0
+    shutil.copytree(tmp_path / "lake", tmp_path / "copy")
+    refused = asked("copy")
+    assert refused.returncode == 1
+    assert f"the catalog is that of the lake in {tmp_path / 'lake'}" in refused.stderr
