@@ -11,11 +11,11 @@
     {%- set commits = hudi_commits_of_rows(target) -%}
     {%- set instants = commits | map(attribute='commit_time') | list + ['', ''] -%}
     {%- set kept = hudi_kept_in_commit(target, hudi_state_name(unique_id), commits) -%}
-    {%- set state = none if kept is none else fromjson(kept.value) -%}
-    {%- if state is none or state.get('stands_on') != instants[1] -%}
+    {%- set told = none if kept is none else fromjson(kept.value) -%}
+    {%- if told is none or told.get('stands_on') != instants[1] -%}
         {%- do return({'instant': instants[0], 'told': none}) -%}
     {%- endif -%}
-    {%- do return({'instant': instants[0], 'told': dict(state, completed=kept.completed)}) -%}
+    {%- do return({'instant': instants[0], 'told': dict(told, completed=kept.completed)}) -%}
 {%- endmacro %}
 
 {#-
