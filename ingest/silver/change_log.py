@@ -16,7 +16,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ingest.changes.position import epoch_of, is_placed_by_lsn, is_read, is_unplaced, log_position
+from ingest.changes.position import as_record_key, epoch_of, is_placed_by_lsn, is_read, is_unplaced, log_position
 from ingest.config.tables import Table
 from ingest.schema.change import OPTIONAL, UNAVAILABLE_SEPARATOR, silver_columns
 from ingest.silver.hudi import HudiTable
@@ -209,7 +209,7 @@ def _change(table: Table) -> Expression:
     kind = F.when(F.col("__op") == "t", "t").when(is_read(), "r").when(F.col("__deleted") == "true", "d").otherwise("c")
     key = F.when(F.coalesce(F.col("__op") != "t", F.lit(True)), F.col(f"`{table.record_key}`").cast("string"))
     place = F.coalesce(log_position(table), F.when(is_read(), content).otherwise(_offset()))
-    return F.concat_ws("/", F.concat(epoch, place), kind, key)
+    return as_record_key(F.concat_ws("/", F.concat(epoch, place), kind, key))
 
 
 def _offset() -> Expression:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
+import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,13 +18,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ingest.changes.latest import ranked
-from ingest.changes.position import with_position
+from ingest.changes.position import as_record_key, with_position
 from ingest.config.connections import FilesConnection
 from ingest.config.connectors import LOG_COLUMNS, ConnectorName
 from ingest.config.sources_file import parse_data_type
 from ingest.config.tables import Column, IngestOptions, Table
 from ingest.schema.change import silver_columns
 from ingest.silver.state import Counts
+from ingest.spark.jvm import java_class
 
 pytestmark = pytest.mark.spark
 
@@ -343,3 +346,24 @@ def test_a_file_without_a_sinks_name_is_ordered_by_its_time(make_project: MakePr
 
 def _set_time(path: Path, seconds: int) -> None:
     os.utime(path, (seconds, seconds))
+
+
+def test_hudi_reads_every_record_key_to_its_end(spark: SparkSession) -> None:
+    """It searched forever where no comma stands between the last two colons: a key of a time and something else."""
+    texts = ["".join(text) for length in range(2, 7) for text in itertools.product(":,a", repeat=length)]
+    texts += ['["2023-11-14 22:13:20.5","1"]', '["aa:bb:cc"]', '["urn:a:b, c"]', "0000.002a:01:0003/c/[1,2]"]
+    rows = spark.createDataFrame([(text,) for text in texts], "text string")
+    keys = [row["key"] for row in rows.select(as_record_key(F.col("text")).alias("key")).collect()]
+    assert len(set(keys)) == len(texts)
+    assert all(key == text for key, text in zip(keys, texts, strict=True) if "," not in text or text.count(":") < 2)
+    fields = java_class(spark, "java.util.List").of("__key")
+    read: list[int] = []
+
+    def read_all() -> None:
+        split = java_class(spark, "org.apache.hudi.keygen.KeyGenUtils").extractRecordKeysByFields
+        read.extend(len(split(key, fields)) for key in keys)
+
+    reader = threading.Thread(target=read_all, daemon=True)
+    reader.start()
+    reader.join(timeout=60)
+    assert len(read) == len(keys)
