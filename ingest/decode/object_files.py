@@ -25,6 +25,7 @@ from ingest.sources.raw import EventFile
 from ingest.spark.jvm import first_line, java_class
 
 _SYNC_BYTES = 16
+_FORMS = "events come as .json, .jsonl or .ndjson, each with .gz behind it or not, .avro and .parquet"
 # Bytes of an unwrapped event in a text, where how many there are must be guessed.
 _USUAL_TEXT = 400
 
@@ -56,7 +57,7 @@ def read_files(
     of_avro: dict[str, list[EventFile]] = {}
     of_parquet: dict[str, tuple[Footer, list[EventFile]]] = {}
     of_records: list[EventFile] = []
-    held_back = []
+    held_back = [HeldBack(file, f"not read here: {_FORMS}") for file in files if file.encoding == "unread"]
     for file in files:
         if file.encoding == "avro":
             schema, reason = probe_avro(spark, file)
@@ -75,15 +76,16 @@ def read_files(
     parts: list[Part] = []
     if text:
         lines = spark.read.text(_literal(text))
-        own = lines.select("value", *_origin(table))
+        own = lines.select("value", *_origin(table, text))
         events = sum(file.size for file in text) // _USUAL_TEXT
         parts += json_parts(JsonSource(own, events=events), table, thorough=thorough, by_examples=by_examples)
     for written, group in of_avro.items():
         schema = readable(written)
         rows = spark.read.format("avro").option("avroSchema", schema).load(_literal(group))
-        parts.append(_rows_part(rows, semantic_types(schema), table))
+        parts.append(_rows_part(rows, semantic_types(schema), table, group))
     for footer, group in of_parquet.values():
-        parts.append(_rows_part(spark.read.schema(footer.schema).parquet(*_literal(group)), footer.meanings, table))
+        rows = spark.read.schema(footer.schema).parquet(*_literal(group))
+        parts.append(_rows_part(rows, footer.meanings, table, group))
     if of_records:
         records = spark.read.schema(RECORD_COLUMNS).parquet(*_literal(of_records))
         registry = Registry.of(spark, table)
@@ -92,10 +94,10 @@ def read_files(
     return tuple(parts), tuple(held_back)
 
 
-def _rows_part(rows: DataFrame, meanings: Mapping[str, str], table: Table) -> Part:
+def _rows_part(rows: DataFrame, meanings: Mapping[str, str], table: Table, files: Sequence[EventFile]) -> Part:
     """Events that are rows of files, with the semantic types that their schema names."""
     event = F.struct(*(F.col(f"`{name}`") for name in rows.columns)).alias("event")
-    return typed_part(rows.select(event, *_origin(table)), meanings)
+    return typed_part(rows.select(event, *_origin(table, files)), meanings)
 
 
 def probe_avro(spark: SparkSession, file: EventFile) -> tuple[str, str]:
@@ -161,8 +163,8 @@ def _literal(files: Iterable[EventFile]) -> list[str]:
     return [re.sub(r"([\\\[\]{}*?])", r"\\\1", file.path) for file in files]
 
 
-def _origin(table: Table) -> list[Expression]:
-    """The columns of `READ`, from the file a row was read from.
+def _origin(table: Table, files: Sequence[EventFile]) -> list[Expression]:
+    """The columns of `READ`, from the file a row was read from, which is one of these.
 
     `_lake_order` grows within a file: Spark numbers the rows of a scan by task, and gives a file's splits to tasks in
     order.
@@ -170,16 +172,25 @@ def _origin(table: Table) -> list[Expression]:
     name = F.col("_metadata.file_name")
     # <topic>+<partition>+<first offset>.<ending>, cut at its marks: a pattern costs as much as reading the line does.
     # The ending is of one part, or of two that name a codec, as `EventFile.start_offset` has it.
-    partition = F.substring_index(F.substring_index(name, "+", -2), "+", 1).cast("int")
+    partition = F.substring_index(F.substring_index(name, "+", -2), "+", 1).cast("bigint")
     last = F.substring_index(name, "+", -1)
     has_ending = (F.substring_index(last, ".", 2) == last) | (
         (F.substring_index(last, ".", 3) == last) & (last.endswith(".parquet") | last.endswith(".gz"))
     )
     offset = F.when(has_ending, F.substring_index(last, ".", 1).cast("bigint"))
+    if any(file.names_end_offset for file in files):
+        # <topic>+<partition>+<first offset>+<last offset>.<ending>
+        three = F.substring_index(name, "+", -3)
+        first = F.substring_index(three, "+", 1).cast("bigint")
+        has_three = offset.isNotNull() & partition.isNotNull() & first.isNotNull() & (three != name)
+        partition, offset = (
+            F.when(has_three, first).otherwise(partition),
+            F.when(has_three, partition).otherwise(offset),
+        )
     is_sinks = partition.isNotNull() & offset.isNotNull()
     modified = F.unix_millis(F.col("_metadata.file_modification_time"))
     return [
-        F.when(is_sinks, partition).otherwise(0 if table.key else UNNAMED).alias("_lake_partition"),
+        F.when(is_sinks, partition.cast("int")).otherwise(0 if table.key else UNNAMED).alias("_lake_partition"),
         F.when(is_sinks, offset).otherwise(modified).alias("_lake_start_offset"),
         F.monotonically_increasing_id().alias("_lake_order"),
         F.col("_metadata.file_path").alias("_lake_file"),

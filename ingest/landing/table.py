@@ -278,6 +278,6 @@ def held_back_error(table: Table, held_back: Sequence[HeldBack]) -> UnavailableE
     return UnavailableError(
         "; ".join(f"{item.file.path} is {item.reason}" for item in held_back),
         where=table.relation,
-        expected="whole Avro object files",
+        expected="whole files of events, of a form that is read",
         action="deliver the files again; they were left out, and the next run takes them. The others were landed",
     )

@@ -11,25 +11,34 @@ from typing import Literal
 
 from pyspark.sql import DataFrame
 
-Encoding = Literal["avro", "json", "parquet"]
+# `unread`: events are there, in a form that is not read.
+Encoding = Literal["avro", "json", "parquet", "unread"]
 ENCODINGS: dict[str, Encoding] = {
     ".avro": "avro",
     ".json": "json",
     ".jsonl": "json",
     ".ndjson": "json",
     ".parquet": "parquet",
+    # What sinks of Kafka Connect write besides, and how files are compressed.
+    **dict.fromkeys((".orc", ".bin", ".bz2", ".zst", ".snappy", ".lz4", ".deflate", ".xz", ".zip"), "unread"),
 }
-# <topic>+<partition>+<start offset>.<extension>, as Kafka Connect's object-store sinks name their files; before
-# `.parquet`, and behind a text's ending, they name the codec as well (`.gz.parquet`, `.json.gz`).
+# <topic>+<partition>+<start offset>.<extension>, as Kafka Connect's object-store sinks name their files; its HDFS sink
+# has the end offset as well, before the extension. Before `.parquet`, and behind a text's ending, they name the codec
+# as well (`.gz.parquet`, `.json.gz`).
 SINK_ENDING = r"\.(\w+|\w+\.parquet|\w+\.gz)"
-_SINK_NAME = re.compile(r".*\+(?P<partition>\d+)\+(?P<offset>\d+)" + SINK_ENDING)
+_SINK_NAME = re.compile(r".*?\+(?P<partition>\d+)\+(?P<offset>\d+)(?P<end>\+\d+)?" + SINK_ENDING)
+# What a sink writes beside a file of values (`store.kafka.keys`, `store.kafka.headers`).
+_BESIDE_VALUES = re.compile(r".*\+\d+\+\d+\.(keys|headers)\.[\w.]+")
 
 
 def encoding_of(name: str) -> Encoding | None:
     """How the events of a file are encoded, by its ending; None where that is of no events. Texts may be gzipped."""
-    text = name.removesuffix(".gz")
+    if _BESIDE_VALUES.fullmatch(name):
+        return None
+    text = re.sub(r"\.gz$", "", name, flags=re.IGNORECASE)
     found = ENCODINGS.get("." + text.rpartition(".")[2].lower())
-    return found if text == name or found == "json" else None
+    is_read = text == name or (found == "json" and name.endswith(".gz"))
+    return found if is_read or found is None else "unread"
 
 
 @dataclass(frozen=True, order=True)
@@ -57,6 +66,12 @@ class EventFile:
     def encoding(self) -> Encoding | None:
         """How the events are encoded, by the file's ending; None for a file that holds no events."""
         return encoding_of(self.name)
+
+    @property
+    def names_end_offset(self) -> bool:
+        """Whether the name has the offset of the last event too, as the HDFS sink gives it."""
+        matched = _SINK_NAME.fullmatch(self.name)
+        return matched is not None and matched["end"] is not None
 
     @property
     def is_named_by_sink(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import fastavro
 import pytest
-from conftest import DbtProject, MakeProject, table_of
+from conftest import DbtProject, MakeProject, pg, table_of
 from pyspark.sql import SparkSession
 
 from examples.pagila.files import avro_schema
@@ -162,3 +162,30 @@ def write_as_sink(spark: SparkSession, avro: Path, target: Path, schema: str) ->
         writer.write(reader.next())
     writer.close()
     reader.close()
+
+
+def test_files_of_the_hdfs_sink_are_placed_by_their_first_offset_and_what_is_not_read_is_named(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """Their names have the last offset, too: it was taken for the first one, and the first one for the partition."""
+    options: dict[str, Any] = {"connector": None, "order_by": ["__source_ts_ms"]}
+    columns = {"id": "int", "note": "string"}
+    project = make_project({"tables": [table_of("note", columns, ["id"], **options), table_of("log", columns, [])]})
+
+    def deliver(name: str, table: str, key: int, note: str) -> None:
+        path = project.bronze / f"shop.{table}" / f"shop.{table}+{name}"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(pg("c", 1, id=key, note=note)) + "\n")
+
+    for offset, note in ((65_535, "older"), (65_536, "newer"), (3_000_000_000, "newest")):
+        deliver(f"0+{offset:010d}+{offset:010d}.json", "note", 1, note)
+    for name in ("0000000000.orc", "0000000000.json.bz2", "0000000000.keys.json"):
+        deliver(f"0+{name}", "note", 2, "not read")
+    deliver("0+0000000000+0000000000.json", "log", 1, "of partition 0")
+    error = project.land(spark)["note"].error
+    assert error is not None
+    assert [name in error.message for name in (".orc", ".bz2", ".keys.json")] == [True, True, False]
+    assert project.rows(spark, "note") == [{"id": 1, "note": "newest"}]
+    deliver("1+0000000000+0000000000.json", "log", 2, "of partition 1")
+    assert project.land_well(spark, "log")["log"].counts == Counts(read=1, applied=1)
+    assert [row["id"] for row in project.rows(spark, "log")] == [1, 2]
