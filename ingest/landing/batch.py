@@ -36,6 +36,7 @@ from ingest.config.tables import Table
 from ingest.decode.decoded import MISREAD
 from ingest.errors import InputError
 from ingest.landing.completion import as_silver, told_again, with_every_value
+from ingest.landing.tombstones import knowing_deletes, with_unexplained
 from ingest.silver import change_log, quarantine
 from ingest.silver.erased_keys import known_salts, without_erased
 from ingest.silver.places import with_departures
@@ -57,8 +58,12 @@ class _Keep(Protocol):
 
 
 @dataclass(frozen=True)
-class _Summary:
-    """What a batch is made of, counted while the last change of each key is found."""
+class Summary:
+    """What a batch is made of, counted while the last change of each key is found.
+
+    `tombstones`: those that are ignored, and may be deletes. `silent`: rows of which no event says whether they are
+    deleted.
+    """
 
     events: int = 0
     keys: int = 0
@@ -73,6 +78,8 @@ class _Summary:
     misread: int = 0
     tombstones: int = 0
     says_deletes: int = 0
+    silent: int = 0
+    deletes: int = 0
     removed: int = 0
     newest: str = ""
     truncated: str = ""
@@ -133,7 +140,7 @@ class Batch:
     replayed: int | None
     changes: DataFrame
     rows: DataFrame
-    found: _Summary = field(default_factory=_Summary)
+    found: Summary = field(default_factory=Summary)
     counts: Counts = field(default_factory=Counts)
     bad: tuple[DataFrame, ...] = ()
     incomplete: tuple[DataFrame, ...] = ()
@@ -230,30 +237,18 @@ def _latest(batch: Batch) -> Batch:
     batch = _counted(batch)
     if batch.found.misread:
         raise MisreadError(f"{batch.found.misread} events of {table.relation} are not written as the first ones are")
-    tombstones = batch.found.tombstones
-    if tombstones and not (batch.found.says_deletes or before.says_deletes):
-        # Nothing says whether these are the deletes themselves: they are set aside, with the reason they have.
-        ignored = F.col("_lake_ignored") & F.col("_lake_problem").isNull()
-        batch = _counted(replace(batch, changes=batch.changes.withColumn("_lake_ignored", ignored)))
+    unexplained = with_unexplained(batch)
+    batch = _counted(unexplained) if unexplained else batch
     if batch.found.mixed:
         batch = _counted(replace(batch, changes=placed_by_delivery(batch.changes, table)))
-    found = replace(batch.found, tombstones=tombstones)
+    found = batch.found
     return replace(
         batch,
-        before=_knowing_deletes(before, found, table),
-        found=found,
+        before=knowing_deletes(before, found, table, set_aside=unexplained is not None),
         counts=found.counts,
         bad=(batch.rows.where("_lake_outcome = 'quarantined'"),),
         rows=batch.rows.where("_lake_outcome is null"),
     )
-
-
-def _knowing_deletes(before: State, found: _Summary, table: Table) -> State:
-    """The state before the batch, with what is known of deletes now."""
-    says_deletes = before.says_deletes or found.says_deletes > 0
-    may_be_deletes = table.options.tombstones is None and not says_deletes
-    awaits_deletes = may_be_deletes and (before.awaits_deletes or found.tombstones > 0)
-    return replace(before, says_deletes=says_deletes, awaits_deletes=awaits_deletes)
 
 
 @contextmanager
@@ -284,7 +279,7 @@ def _counted(batch: Batch) -> Batch:
     ordered = prepared(batch.changes, f"ranks of {table.relation}", table, partial(ranked, table=table))
     rows = ordered.observe(told, late, *always)
     last = batch.keep(rows.where("_lake_rank = 1").drop(*_RANKS), at_once=True)
-    return replace(batch, rows=last, found=_Summary(**told.get))
+    return replace(batch, rows=last, found=Summary(**told.get))
 
 
 def _is_last() -> Expression:
@@ -292,7 +287,7 @@ def _is_last() -> Expression:
 
 
 def _summary_columns(table: Table) -> tuple[Expression, ...]:
-    """What `_Summary` counts, but for the late changes: these follow from silver's state."""
+    """What `Summary` counts, but for the late changes: these follow from silver's state."""
     good = F.col("_lake_outcome").isNull()
     last = _is_last()
     is_truncate = F.col("_lake_outcome") == "truncated"
@@ -309,6 +304,8 @@ def _summary_columns(table: Table) -> tuple[Expression, ...]:
         F.count_if(F.col("_lake_problem") == MISREAD).alias("misread"),
         F.count_if(F.col("_lake_ignored") & F.col("_lake_problem").isNotNull()).alias("tombstones"),
         F.count_if("_lake_says_deletes").alias("says_deletes"),
+        F.count_if(good & ~F.col("_lake_says_deletes")).alias("silent"),
+        F.count_if(good & (F.col("__op") == "d")).alias("deletes"),
         F.count_if(last & (F.col("__op") == "d") & ~F.col("_lake_is_oldest") & F.lit(may_be_moved(table))).alias(
             "removed"
         ),
