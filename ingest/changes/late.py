@@ -14,14 +14,17 @@ from ingest.changes.position import (
     FEW,
     Names,
     as_it_is,
+    behind,
     delivered_at,
     delivery_of,
     epoch_of,
     is_delete,
+    is_one_change,
     is_placed_by_lsn,
     is_read,
     is_unplaced,
     log_of,
+    partition_of,
     was_open,
 )
 from ingest.config.tables import Table
@@ -70,8 +73,7 @@ def precedes_truncate(truncate: Truncate, table: Table) -> Expression:
 
 def _is_beside(position: str) -> Expression:
     """Whether a change was delivered in the partition of that position."""
-    partition = position.partition("/")[2].partition("-")[0]
-    return F.substring_index(F.substring_index("__position", "/", -1), "-", 1) == partition
+    return partition_of(F.col("__position")) == position.partition("/")[2].partition("-")[0]
 
 
 def judge_late(
@@ -168,6 +170,7 @@ def _raised(table: Table, purged: str) -> Expression:
     purged_log = F.lit(purged.partition("/")[0])
     is_unknown = F.col("_lake_unplaced") & F.col("_lake_held").isNull() & (log < purged_log)
     raised = raised.when(is_unknown, F.concat(purged_log, F.lit("/"), offset))
+    raised = raised.when(_is_moved(table) & ~_is_after(), behind(F.col("_lake_held")))
     if not is_placed_by_lsn(table):
         return raised
     of_held = Names("_lake_held_sequence", "_lake_held_lsn", "_lake_held")
@@ -184,6 +187,19 @@ def _is_overtaken(table: Table) -> Expression:
     return F.coalesce(is_read() & ~_is_after() & held_unknown, F.lit(False))
 
 
+def _is_moved(table: Table) -> Expression:
+    """Whether the held row is gone by the same change of the log that writes it (`is_one_change`)."""
+    is_gone = (F.col("_lake_held_op") == "d") & ~F.col("_lake_held_unplaced")
+    is_write = ~is_delete() & ~is_read() & ~F.col("_lake_unplaced")
+    is_at_held = log_of() == F.substring_index("_lake_held", "/", 1)
+    return is_gone & is_write & is_at_held & is_one_change(table, _is_in_other_partition())
+
+
+def _is_in_other_partition() -> Expression:
+    """Whether a change was delivered in another partition than the one that silver holds."""
+    return partition_of(F.col("__position")) != partition_of(F.col("_lake_held"))
+
+
 def _counts_again(table: Table, *, awaits_deletes: bool) -> Expression:
     """Whether a change at the place of the held one is another one, and counts. May be null, for no."""
     after = _is_after()
@@ -194,10 +210,14 @@ def _counts_again(table: Table, *, awaits_deletes: bool) -> Expression:
     counts_again |= F.col("_lake_held_unplaced") & F.col("_lake_held_deleted") & after & ~F.col("_lake_unplaced")
     if awaits_deletes:
         counts_again |= after & ~F.col("_lake_unplaced")
+    # What a row was read before by a read-only incremental snapshot, and what writes a row that it has deleted.
+    counts_again |= (F.col("_lake_held_op") == "r") & ~is_read() & after
+    counts_again |= _is_moved(table)
     ties = may_tie(table)
     if ties is not None:
         # Where a log does not tie, it is the same change again; elsewhere the later delivery of another row counts.
-        counts_again |= ties & after & ~whole_row(table).eqNullSafe(F.col("_lake_held_row"))
+        is_gone = is_delete() & (F.col("_lake_held_op") != "d") & is_one_change(table, _is_in_other_partition())
+        counts_again |= ties & after & ~is_gone & ~whole_row(table).eqNullSafe(F.col("_lake_held_row"))
     return counts_again
 
 

@@ -6,7 +6,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from ingest.changes.position import is_delete, is_read, is_unplaced, log_of
+from ingest.changes.position import is_delete, is_one_change, is_read, is_unplaced, log_of, partition_of
 from ingest.config.tables import Table
 from ingest.schema.change import ORIGIN
 from ingest.schema.connectors import order_of
@@ -26,8 +26,8 @@ def ranked(changes: DataFrame, table: Table) -> DataFrame:
     `_lake_repeated` boolean:
         The next newer change of the key is the same one, delivered once more.
     `_lake_mixed` boolean:
-        Of this change and the next newer one of the key one was read by a snapshot, or has no place in the log: see
-        `placed_by_delivery`.
+        Of this change and the next newer one of the key one was read by a snapshot, has no place in the log, or is a
+        delete at the place of the other: see `placed_by_delivery`.
     `_lake_is_oldest` boolean:
         There is no older change of the key.
     """
@@ -51,25 +51,41 @@ def ranked(changes: DataFrame, table: Table) -> DataFrame:
     of_no_key = F.when(outcome.isNotNull(), F.concat_ws("/", *place))
     of_a_key = F.when(outcome.isNull(), F.col(f"`{table.record_key}`"))
     newest_first = Window.partitionBy("_lake_group", "_lake_alone").orderBy(F.col("__position").desc())
-    # What a bare tombstone deletes stands at its place in the log, and is another change.
-    is_bare = is_delete() & is_unplaced(table)
-    is_same = (F.lag(log_of()).over(newest_first) == log_of()) & (F.lag(is_bare).over(newest_first) == is_bare)
+    kind = _kind(table)
+    newer_kind = F.lag(kind).over(newest_first)
+    is_at_newer = F.lag(log_of()).over(newest_first) == log_of()
+    is_same = is_at_newer & (newer_kind == kind)
     if (ties := may_tie(table)) is not None:
         row = F.when(ties, F.to_json(whole_row(table), {"ignoreNullFields": "false"}))
         is_same &= F.lag(row).over(newest_first).eqNullSafe(row)
     amid = is_read() | is_unplaced(table)
+    other_partition = F.lag(partition_of(F.col("__position"))).over(newest_first) != partition_of(F.col("__position"))
+    is_moved = is_at_newer & (F.concat(newer_kind, kind).isin(*_MOVED)) & is_one_change(table, other_partition)
+    is_mixed = F.coalesce((F.lag(amid).over(newest_first) != amid) | is_moved, F.lit(False))
     return (
         changes.withColumns({"_lake_outcome": outcome, "_lake_group": of_a_key, "_lake_alone": of_no_key})
         .withColumns(
             {
                 "_lake_rank": F.row_number().over(newest_first),
                 "_lake_repeated": F.coalesce(is_same, F.lit(False)),
-                "_lake_mixed": F.coalesce(F.lag(amid).over(newest_first) != amid, F.lit(False)),
+                "_lake_mixed": is_mixed,
                 "_lake_is_oldest": F.lead(F.lit(False), 1, True).over(newest_first),
             }
         )
         .drop("_lake_group", "_lake_alone")
     )
+
+
+# What a change at a place in the log is; at one place the same is the same change.
+_BARE, _DELETE, _READ, _WRITE = "bare tombstone", "delete", "read", "write"
+_MOVED = (_DELETE + _WRITE, _WRITE + _DELETE)
+
+
+def _kind(table: Table) -> Expression:
+    """Which kind of change it is. A bare tombstone stands at the place of what it deletes, and a row that a read-only
+    incremental snapshot of a binlog reads at the place of the change that it is sent before."""
+    is_bare = is_delete() & is_unplaced(table)
+    return F.when(is_bare, _BARE).when(is_delete(), _DELETE).when(is_read(), _READ).otherwise(_WRITE)
 
 
 def whole_row(table: Table) -> Expression:

@@ -17,12 +17,14 @@ from pyspark.sql import types as T
 
 from ingest.config.tables import Table
 from ingest.schema.change import UNNAMED
-from ingest.schema.connectors import LONG_DIGITS, commit_lsn, connector_of, order_of, padded
+from ingest.schema.connectors import LONG_DIGITS, LogOrder, commit_lsn, connector_of, order_of, padded
 
 # Text before the log position: the epoch and a point.
 _EPOCH_LENGTH = 5
 # The bits of an event's line in `_lake_order`; before them stands the hash of its file.
 _LINE_BITS = 32
+# Before the place of delivery of a change that stands right behind another one.
+_BEHIND = "~"
 # Rows that are sent to every task rather than shuffled.
 FEW = 100_000
 
@@ -115,7 +117,18 @@ def placed_by_delivery(changes: DataFrame, table: Table) -> DataFrame:
         placed = placed.withColumn("_lake_ignored", F.col("_lake_ignored") | says_nothing)
     before = F.coalesce(F.max("_lake_log").over(delivered), F.lit(""))
     log = F.when(F.col("_lake_unplaced"), F.greatest("_lake_log", before)).otherwise(F.col("_lake_log"))
-    return placed.withColumn("__position", F.concat(log, F.lit("/"), offset)).drop("_lake_log", "_lake_unplaced")
+    placed = placed.withColumn("__position", F.concat(log, F.lit("/"), offset))
+    return _written_behind_deletes(placed, table).drop("_lake_log", "_lake_unplaced")
+
+
+def _written_behind_deletes(placed: DataFrame, table: Table) -> DataFrame:
+    """The changes, each write behind the delete of its key that is the same change of the log (`is_one_change`)."""
+    is_placed = ~F.col("_lake_unplaced")
+    at_once = Window.partitionBy(f"`{table.record_key}`", log_of())
+    gone = F.max(F.when(is_delete() & is_placed, F.col("__position"))).over(at_once)
+    is_one = is_one_change(table, partition_of(gone) != partition_of(F.col("__position")))
+    is_moved = ~is_delete() & ~is_read() & is_placed & is_one & (gone > F.col("__position"))
+    return placed.withColumn("__position", F.when(is_moved, behind(gone)).otherwise(F.col("__position")))
 
 
 def with_line(changes: DataFrame, origins: DataFrame) -> DataFrame:
@@ -175,6 +188,17 @@ def delivery_of(position: Expression) -> Expression:
     return F.substring(F.substring_index(position, "/", -1), 6, 29)
 
 
+def behind(position: Expression) -> Expression:
+    """A change's position right behind another one, before every further one: no digit sorts behind the mark."""
+    return F.concat(position, F.lit(_BEHIND), F.substring_index("__position", "/", -1))
+
+
+def partition_of(position: Expression) -> Expression:
+    """The partition in a position's place of delivery."""
+    own = F.substring_index(F.substring_index(position, "/", -1), _BEHIND, -1)
+    return F.substring_index(own, "-", 1)
+
+
 def log_of() -> Expression:
     """Epoch and log position of `__position`."""
     return F.substring_index("__position", "/", 1)
@@ -203,6 +227,20 @@ def epoch_of(position: str | Expression) -> Expression:
 def is_unplaced(table: Table) -> Expression:
     """Whether a change has no place in the log: a row of an incremental snapshot, a delete that is a bare tombstone."""
     return log_position(table).isNull()
+
+
+def is_one_change(table: Table, other_partition: Expression) -> Expression:
+    """Whether a delete and a write of one key at one place of the log are one change, of which the write counts.
+
+    Where the record's key has other columns than the table's (`message.key.columns`), Debezium makes a delete and a
+    create of an update of these, and they may come in any order, in two partitions. Where different changes share a
+    place, only the partitions tell this.
+    """
+    order = order_of(table)
+    if not isinstance(order, LogOrder):
+        return F.lit(False)
+    ties = order.ties()
+    return F.lit(True) if ties is None else ~ties | other_partition
 
 
 def is_placed_by_lsn(table: Table) -> bool:

@@ -165,7 +165,13 @@ class WalOrder(LogOrder):
 
 @dataclass(frozen=True)
 class BinlogOrder(LogOrder):
-    """The binlog of MariaDB and MySQL: number of the file, position, and the row within the event where it is known."""
+    """The binlog of MariaDB and MySQL: number of the file, position, and the row within the event where it is known.
+
+    `compresses_transactions`: all events of one may have its position, and count their rows anew (MySQL's
+    `binlog_transaction_compression`).
+    """
+
+    compresses_transactions: bool = False
 
     def position(self) -> Expression:
         within = F.lower(F.concat(padded("__source_pos", LONG_DIGITS), F.lit("."), padded("__source_row", 8)))
@@ -174,7 +180,7 @@ class BinlogOrder(LogOrder):
 
     def ties(self) -> Expression:
         """Changes of one event of the binlog share its place where their row within it is not known."""
-        return F.col("__source_row").isNull()
+        return F.lit(True) if self.compresses_transactions else F.col("__source_row").isNull()
 
 
 @dataclass(frozen=True)
@@ -287,7 +293,7 @@ CONNECTORS: Mapping[ConnectorName | None, Connector] = {
         timestamp="io.debezium.time.MicroTimestamp",
     ),
     "mariadb": _MARIADB,
-    "mysql": _MARIADB,
+    "mysql": replace(_MARIADB, order=replace(BinlogOrder.of("mysql"), compresses_transactions=True)),
     "sqlserver": Connector(LOG_COLUMNS["sqlserver"], ChangeTableOrder.of("sqlserver")),
     # Its numbers are texts.
     "dynamodb": Connector(
