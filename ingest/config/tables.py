@@ -89,6 +89,7 @@ class IngestOptions(BaseModel):
     truncate: Literal["apply", "ignore", "quarantine", "fail"] = "apply"
     tombstones: Literal["delete", "ignore"] | None = None
     null_updates: Literal["apply", "ignore"] = "apply"
+    unavailable_value_placeholder: str | None = Field(default=None, min_length=1)
     quarantine_limit: QuarantineLimit | None = None
     schema_policy: SchemaPolicy = SchemaPolicy()
     buckets: int | None = Field(default=None, ge=1, le=4096)
@@ -131,6 +132,15 @@ class IngestOptions(BaseModel):
             raise ValueError(f"consistent is 'transaction' and connector is {self.connector}: it has no transactions")
         if self.transaction_topic is not None and self.consistent == "table":
             raise ValueError("transaction_topic is read only where consistent is 'transaction'")
+        return self
+
+    @model_validator(mode="after")
+    def _lacks_values(self) -> IngestOptions:
+        if self.unavailable_value_placeholder is not None and self.connector in VIEWED:
+            raise ValueError(
+                f"unavailable_value_placeholder is given and connector is {self.connector}: no value of its streams is "
+                "unavailable"
+            )
         return self
 
     @model_validator(mode="after")

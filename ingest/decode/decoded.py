@@ -30,7 +30,7 @@ from ingest.schema.change import (
     metadata_columns,
 )
 from ingest.schema.change import problem as problem_of
-from ingest.schema.connectors import UNAVAILABLE_VALUE, connector_of, order_of
+from ingest.schema.connectors import connector_of, order_of
 from ingest.schema.evolution import Reading, Version
 
 # How a typed event is kept as text: exact to the microsecond.
@@ -163,7 +163,7 @@ def decoded_changes(events: DataFrame, table: Table, outline: Outline) -> DataFr
     found = _first_problem(table, values, checks, is_envelope=outline.is_envelope)
     kept, kept_form = F.col("_lake_raw"), outline.form
     if table.is_masked:
-        hashes = {name: _kept_hash(name, values[name], unavailable.get(name)) for name in table.hashed}
+        hashes = {name: _kept_hash(name, values[name], unavailable.get(name), table) for name in table.hashed}
         masked, kept_form = _masked(fields, outline.further, hashes, outline.form)
         kept, found = _kept_masked(masked, found, table)
     # The problem is a column of its own before anything asks for it: it has an expression of every column in it.
@@ -202,7 +202,7 @@ def _with_tombstones(outline: Outline, table: Table) -> Outline:
 def _untyped(events: DataFrame, table: Table, outline: Outline) -> DataFrame:
     """The events' fields as columns, as they are written, beside what is known of each event."""
     fields, is_tombstone = outline.fields, outline.tombstone
-    is_delete = (fields["__op"].value == "d") | (fields["__deleted"].value.cast("string") == "true")
+    is_delete = _says_delete(fields)
     untyped = events.select(
         *READ,
         outline.raw.alias("_lake_raw"),
@@ -222,6 +222,11 @@ def _untyped(events: DataFrame, table: Table, outline: Outline) -> DataFrame:
         *(_looked_at_for_masks(outline) if table.is_masked else ()),
     )
     return masking.with_salt(untyped, table) if table.is_masked else untyped
+
+
+def _says_delete(fields: Mapping[str, Field]) -> Expression:
+    """Whether an event says, by its op or its `__deleted`, that its row is gone. May be null, for no."""
+    return (fields["__op"].value == "d") | (fields["__deleted"].value.cast("string") == "true")
 
 
 def _kept_masked(masked: Expression, found: Expression, table: Table) -> tuple[Expression, Expression]:
@@ -389,11 +394,12 @@ def _masked(
     return event, dumps({"type": kept.jsonValue(), "semantic_types": known, "masked": True})
 
 
-def _kept_hash(name: str, value: Expression, unavailable: Expression | None) -> Expression:
+def _kept_hash(name: str, value: Expression, unavailable: Expression | None, table: Table) -> Expression:
     """What a masked event has of a hashed column: the hash, Debezium's placeholder, null, or that nothing was kept."""
     told = F.coalesce(value, F.lit(masking.NOT_KEPT))
-    if unavailable is not None:
-        told = F.when(unavailable, F.lit(UNAVAILABLE_VALUE)).otherwise(told)
+    placeholder = connector_of(table).placeholder
+    if unavailable is not None and placeholder is not None:
+        told = F.when(unavailable, F.lit(placeholder.value)).otherwise(told)
     return F.when(F.col(f"`{name}`").isNotNull(), told)
 
 
@@ -414,10 +420,10 @@ def _may_be_unavailable(fields: Mapping[str, Field], table: Table, absent: Mappi
 def _unavailable(outline: Outline, table: Table) -> Expression:
     """The names of the columns that an event says nothing of, or null.
 
-    Such are the values that PostgreSQL's log lacks, which Debezium fills with a placeholder (TOAST, replica identity
-    default; as text, bytes, base64 of these, or the only item of an array), columns that an update leaves out, and
-    nulls of an update where the declaration ignores them. A column that the event's table did not have, or that nobody
-    declared, is named once more, behind `OPTIONAL`.
+    Such are the values that the log lacks, which Debezium fills with a placeholder (TOAST, LOBs; as text, bytes, base64
+    of these, or the only item of an array), columns that an update leaves out, and nulls of an update where the
+    declaration ignores them. A column that the event's table did not have, or that nobody declared, is named once more,
+    behind `OPTIONAL`; so is each of a delete, which is applied without them.
     """
     fields, absent = outline.fields, outline.absent
     op = fields["__op"].value
@@ -429,7 +435,9 @@ def _unavailable(outline: Outline, table: Table) -> Expression:
         if table.options.null_updates == "ignore":
             lacks = lacks | (field.value.isNull() & F.coalesce(op == "u", F.lit(True)))
         if placeholder is not None:
-            lacks = lacks | placeholder.replaces(field.value, field.data_type)
+            replaced = placeholder.replaces(field.value, field.data_type)
+            lacks = lacks | replaced
+            named.append(F.when(replaced & _says_delete(fields), F.lit(OPTIONAL + name)))
         named.append(F.when(lacks, F.lit(name)))
         if name in outline.optional and name in absent:
             named.append(F.when(absent[name], F.lit(OPTIONAL + name)))

@@ -27,7 +27,7 @@ from pyspark.sql import types as T
 from ingest.config.connectors import COMMON_COLUMNS, LOG_COLUMNS, ConnectorName, MetadataColumn
 from ingest.config.tables import SemanticType, Table
 
-# What Debezium writes in place of a value that PostgreSQL's log does not hold (unavailable.value.placeholder).
+# What Debezium writes by default in place of a value that the log does not hold (unavailable.value.placeholder).
 UNAVAILABLE_VALUE = "__debezium_unavailable_value"
 # Hexadecimal digits of a bigint.
 LONG_DIGITS = 16
@@ -36,6 +36,9 @@ LONG_DIGITS = 16
 @dataclass(frozen=True)
 class Placeholder:
     """What Debezium writes in place of a value that the log does not hold.
+
+    Such are PostgreSQL's TOAST values, LOBs of Oracle, columns of SQL Server's `max` types and, with
+    `binlog_row_image=NOBLOB`, blobs and texts of MySQL and MariaDB.
 
     It is the placeholder as text or bytes; of hstore as key and value; of an array as its only item, of uuid[] as the
     UUID of its bytes, and of numbers as an item for each byte. A boolean[] has none: Debezium leaves the column out.
@@ -279,7 +282,8 @@ class Connector:
         return isinstance(self.order, WalOrder)
 
 
-_MARIADB = Connector(LOG_COLUMNS["mariadb"], BinlogOrder.of("mariadb"))
+_DEFAULT_PLACEHOLDER = Placeholder(UNAVAILABLE_VALUE)
+_MARIADB = Connector(LOG_COLUMNS["mariadb"], BinlogOrder.of("mariadb"), placeholder=_DEFAULT_PLACEHOLDER)
 # Of each name that a declaration may give; None: the declaration gives none, and an order instead.
 CONNECTORS: Mapping[ConnectorName | None, Connector] = {
     "postgresql": Connector(
@@ -287,14 +291,16 @@ CONNECTORS: Mapping[ConnectorName | None, Connector] = {
         WalOrder.of("postgresql"),
         # With the replica identity that tables have by default.
         delete_holds="key",
-        placeholder=Placeholder(UNAVAILABLE_VALUE),
+        placeholder=_DEFAULT_PLACEHOLDER,
         has_lsn=True,
         # timestamp(6); of MariaDB and SQL Server it is datetime, in milliseconds.
         timestamp="io.debezium.time.MicroTimestamp",
     ),
     "mariadb": _MARIADB,
     "mysql": replace(_MARIADB, order=replace(BinlogOrder.of("mysql"), compresses_transactions=True)),
-    "sqlserver": Connector(LOG_COLUMNS["sqlserver"], ChangeTableOrder.of("sqlserver")),
+    "sqlserver": Connector(
+        LOG_COLUMNS["sqlserver"], ChangeTableOrder.of("sqlserver"), placeholder=_DEFAULT_PLACEHOLDER
+    ),
     # Its numbers are texts.
     "dynamodb": Connector(
         LOG_COLUMNS["dynamodb"],
@@ -304,13 +310,15 @@ CONNECTORS: Mapping[ConnectorName | None, Connector] = {
         # What AWS names as the order of the changes.
         renumbered_order=("__source_ts_us",),
     ),
-    None: Connector(has_coded_decimals=False),
+    None: Connector(has_coded_decimals=False, placeholder=_DEFAULT_PLACEHOLDER),
 }
 
 
 def connector_of(table: Table) -> Connector:
-    """The connector of a table's events, with the order that is declared or follows from its connection."""
+    """The connector of a table's events, with what is declared of them, or follows from their connection."""
     connector = CONNECTORS[table.options.connector]
+    if written := table.options.unavailable_value_placeholder:
+        connector = replace(connector, placeholder=Placeholder(written))
     renumbered = connector.renumbered_order if table.connection.numbers_records_anew else ()
     names = table.options.order_by or renumbered
     if not names:
