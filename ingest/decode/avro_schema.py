@@ -7,6 +7,13 @@ from typing import Any
 
 from ingest.schema.connect import DECIMAL
 
+# What a number means that a logical type annotates, in the words of Connect and Debezium.
+_MEANINGS = {
+    "timestamp-millis": "org.apache.kafka.connect.data.Timestamp",
+    "timestamp-micros": "io.debezium.time.MicroTimestamp",
+    "local-timestamp-millis": "org.apache.kafka.connect.data.Timestamp",
+    "local-timestamp-micros": "io.debezium.time.MicroTimestamp",
+}
 # Digits of Spark's widest decimal: of a wider one its reader refuses the whole schema. PostgreSQL's money has 64.
 _SPARKS_DIGITS = 38
 
@@ -22,7 +29,7 @@ def readable(schema: str) -> str:
 
 
 def without_logical_types(schema: str) -> str:
-    """The schema with every value as the type that carries it; Connect's names of what they mean stay."""
+    """The schema with every value as the type that carries it; Connect's names say what it means."""
     return json.dumps(_without(json.loads(schema), every=True))
 
 
@@ -37,6 +44,8 @@ def _without(part: Any, *, every: bool) -> Any:
     if logical is None or not (every or (is_decimal and int(part.get("precision", 0)) > _SPARKS_DIGITS)):
         return kept
     del kept["logicalType"]
+    if logical in _MEANINGS:
+        kept.setdefault("connect.name", _MEANINGS[logical])
     if is_decimal:
         parameters = {"scale": str(part.get("scale", 0)), **(part.get("connect.parameters") or {})}
         kept |= {"connect.name": part.get("connect.name", DECIMAL), "connect.parameters": parameters}

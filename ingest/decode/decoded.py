@@ -152,14 +152,20 @@ class Outline:
 def decoded_changes(events: DataFrame, table: Table, outline: Outline) -> DataFrame:
     """The decoded changes: every field cast to its type, with the first thing that is wrong as `_lake_problem`."""
     outline = _with_tombstones(outline, table)
-    untyped = _untyped(events, table, outline)
     fields = outline.fields
+    untyped, key_fields = outline.keys.with_fields(_untyped(events, table, outline), table, fields)
     unavailable = {
         name: F.col("_lake_unavailable").isNotNull()
         & F.array_contains(F.split("_lake_unavailable", UNAVAILABLE_SEPARATOR), name)
         for name in _may_be_unavailable(fields, table, outline.absent)
     }
-    values, checks = _typed(fields, table, outline.keys.fields(table), unavailable)
+    values, checks = _typed(fields, table, key_fields, unavailable)
+    # More than one step asks for a column of the key, and for what is wrong of it.
+    asked = {f"_lake_key_value_{name}": values[name] for name in table.key}
+    asked |= {f"_lake_key_wrong_{name}": checks[name] for name in table.key}
+    untyped = untyped.withColumns(asked) if asked else untyped
+    values |= {name: F.col(f"`_lake_key_value_{name}`") for name in table.key}
+    checks |= {name: F.col(f"`_lake_key_wrong_{name}`") for name in table.key}
     found = _first_problem(table, values, checks, is_envelope=outline.is_envelope)
     kept, kept_form = F.col("_lake_raw"), outline.form
     if table.is_masked:
@@ -202,7 +208,11 @@ def _with_tombstones(outline: Outline, table: Table) -> Outline:
 def _untyped(events: DataFrame, table: Table, outline: Outline) -> DataFrame:
     """The events' fields as columns, as they are written, beside what is known of each event."""
     fields, is_tombstone = outline.fields, outline.tombstone
-    is_delete = _says_delete(fields)
+    # Of a delete the record's key says the row; of any other change what its value lacks.
+    is_keyed = reduce(
+        lambda left, right: left | right, (fields[name].value.isNull() for name in table.key), F.lit(False)
+    )
+    is_keyed |= _says_delete(fields) | is_tombstone
     untyped = events.select(
         *READ,
         outline.raw.alias("_lake_raw"),
@@ -210,8 +220,8 @@ def _untyped(events: DataFrame, table: Table, outline: Outline) -> DataFrame:
         outline.ignored.alias("_lake_empty"),
         is_tombstone.alias("_lake_tombstone"),
         F.coalesce(outline.says_deletes, F.lit(False)).alias("_lake_says_deletes"),
-        F.when(is_delete | is_tombstone, outline.keys.text()).alias(KEY_TEXT),
-        _key_is_unlike(events, is_delete | is_tombstone, outline.keys).alias("_lake_key_unlike"),
+        F.when(is_keyed, outline.keys.text()).alias(KEY_TEXT),
+        _key_is_unlike(events, is_keyed, outline.keys).alias("_lake_key_unlike"),
         _unavailable(outline, table).alias("_lake_unavailable"),
         *(field.value.alias(name) for name, field in fields.items()),
         *(
@@ -272,7 +282,7 @@ def _typed(
         change = _as_silver_has_it(found, column, data_type, table)
         if name in key_fields:
             of_key = _as_silver_has_it(key_fields[name], column, data_type, table)
-            change = _of_record_key(key_fields[name], of_key, change)
+            change = _of_record_key(key_fields[name], found, of_key, change)
         told = problem_of("bad_value", f"column {name}: ", change.problem)
         if name in declared and name not in table.key:
             nothing = hidden | unavailable[name] if name in unavailable else hidden
@@ -299,7 +309,7 @@ def _first_problem(
         *(F.when(~rowless, wrong) for wrong in keyed),
         F.when(~is_tombstone, _position_problem(table, is_envelope=is_envelope)),
         *([F.when(~is_tombstone, _transaction_problem())] if table.options.consistent == "transaction" else []),
-        *checks.values(),
+        *(wrong for name, wrong in checks.items() if name not in table.key),
         *([_nothing_brings_it()] if not table.key else []),
     )
     found = F.when(~_is_empty(), of_change)
@@ -318,9 +328,9 @@ def _as_silver_has_it(found: Field, column: Column | None, data_type: T.DataType
     return change
 
 
-def _of_record_key(key: Field, of_key: Converted, of_value: Converted) -> Converted:
-    """A column of the key: of a delete as the record's key has it, where that is there."""
-    is_there = key.value.isNotNull()
+def _of_record_key(key: Field, value: Field, of_key: Converted, of_value: Converted) -> Converted:
+    """A column of the key: of a delete, or where the value lacks it, as the record's key has it."""
+    is_there = key.value.isNotNull() & (_is_deleted() | F.col("_lake_tombstone") | value.value.isNull())
     return Converted(
         F.when(is_there, of_key.value).otherwise(of_value.value),
         F.when(is_there, of_key.problem).otherwise(of_value.problem),
@@ -354,7 +364,7 @@ def _truncate_problem() -> Expression:
 def _tombstone_problem() -> Expression:
     return problem_of(
         "tombstone",
-        "a tombstone, in a topic whose events do not say deletes: declare tombstones: delete or tombstones: ignore",
+        "a tombstone, and no event says that its row is deleted: declare tombstones: delete or tombstones: ignore",
     )
 
 

@@ -7,12 +7,13 @@ value at all. Sources: Debezium's documentation of change event keys, and of `de
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from json import dumps, loads
 
 from pyspark.sql import Column as Expression
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.avro.functions import from_avro
@@ -108,8 +109,28 @@ class RecordKeys:
             return F.lit(False)
         return F.coalesce(is_avro() & ~schema_id_of("_lake_key", self.id_bytes).isin([*self.schemas, ""]), F.lit(False))
 
-    def fields(self, table: Table) -> dict[str, Field]:
-        """The columns of the table's key in a record's key, from its `KEY_TEXT`; a value is null where it has none."""
+    def with_fields(
+        self, events: DataFrame, table: Table, of_value: Mapping[str, Field]
+    ) -> tuple[DataFrame, dict[str, Field]]:
+        """The events with a column for each column of the table's key in their records' keys, and these as fields.
+
+        A value is null where `KEY_TEXT` has none. What it means says the schema of the value where the key has none:
+        both are of one connector. Each is a column of its own, as what is made of one asks for it many times.
+        """
+        found = self._fields(table)
+        columns = {f"_lake_of_key_{name}": field.value for name, field in found.items()}
+        fields = {
+            name: replace(
+                field,
+                value=F.col(f"`_lake_of_key_{name}`"),
+                semantic_type=field.semantic_type or of_value[name].semantic_type,
+            )
+            for name, field in found.items()
+        }
+        return (events.withColumns(columns) if columns else events), fields
+
+    def _fields(self, table: Table) -> dict[str, Field]:
+        """The columns of the table's key in a record's key, from its `KEY_TEXT`."""
         text = F.col(KEY_TEXT)
         members = F.from_json(text, "map<string,string>")
 
@@ -123,7 +144,14 @@ class RecordKeys:
             scalar = F.coalesce(F.when(is_string, F.get_json_object(text, "$")), text)
             return F.when(text.startswith("{"), member).otherwise(F.when(~text.rlike(_NO_SCALAR), scalar))
 
-        return {name: Field(value(name), T.StringType(), self.meanings.get(name)) for name in table.key}
+        def is_number(name: str) -> Expression:
+            # Of a decimal: its number, and not the base64 of a string.
+            return ~F.coalesce(text.rlike(rf'(?i)"{re.escape(name)}"\s*:\s*"|^"'), F.lit(False))
+
+        return {
+            name: Field(value(name), T.StringType(), self.meanings.get(name), is_number=is_number(name))
+            for name in table.key
+        }
 
 
 def is_avro() -> Expression:

@@ -86,14 +86,17 @@ def _timestamp(number: Expression, units: int) -> Expression:
 def time_of_day(number: Expression, units: int) -> Expression:
     """`HH:MM:SS[.ffffff]`, with nine digits only where six do not hold it; MySQL's times reach from -838 to 838 h."""
     size = F.abs(number)
-    rest = size % units
-    seconds = ((size - rest) / units).cast("bigint")
-    minutes = ((seconds - seconds % 60) / 60).cast("bigint")
-    hours = ((minutes - minutes % 60) / 60).cast("bigint")
+    rest, seconds = size % units, _whole(size, units)
     digits = F.rpad(F.lpad(rest.cast("string"), len(str(units)) - 1, "0"), 9, "0")
     fraction = F.when(rest == 0, F.lit("")).otherwise(
         F.concat(F.lit("."), F.when(digits.endswith("000"), F.substring(digits, 1, 6)).otherwise(digits))
     )
     sign = F.when(number < 0, F.lit("-")).otherwise(F.lit(""))
-    text = F.format_string("%s%02d:%02d:%02d%s", sign, hours, minutes % 60, seconds % 60, fraction)
+    hours, minutes = _whole(seconds, 3_600), _whole(seconds, 60) % 60
+    text = F.format_string("%s%02d:%02d:%02d%s", sign, hours, minutes, seconds % 60, fraction)
     return F.when(number.between(-839 * 3_600 * units + 1, 839 * 3_600 * units - 1), text)
+
+
+def _whole(number: Expression, by: int) -> Expression:
+    """The whole part of a quotient, exact."""
+    return F.call_function("div", number, F.lit(by))

@@ -25,10 +25,18 @@ _MEANINGS: Mapping[str, tuple[T.DataType, SemanticType]] = {
     "io.debezium.time.MicroTimestamp": (T.TimestampType(), "io.debezium.time.MicroTimestamp"),
     "io.debezium.time.NanoTimestamp": (T.TimestampType(), "io.debezium.time.NanoTimestamp"),
     "io.debezium.time.ZonedTimestamp": (T.TimestampType(), "io.debezium.time.ZonedTimestamp"),
+    # time.precision.mode=connect, whose values are milliseconds.
+    "org.apache.kafka.connect.data.Date": (T.DateType(), "io.debezium.time.Date"),
+    "org.apache.kafka.connect.data.Timestamp": (T.TimestampType(), "io.debezium.time.Timestamp"),
 }
 _ANEW = "declare another location and epoch to land the table anew"
 # Times of day become texts, as a declared string would.
-_TIMES = ("io.debezium.time.Time", "io.debezium.time.MicroTime", "io.debezium.time.NanoTime")
+_TIMES = (
+    "io.debezium.time.Time",
+    "io.debezium.time.MicroTime",
+    "io.debezium.time.NanoTime",
+    "org.apache.kafka.connect.data.Time",
+)
 
 
 @dataclass(frozen=True)

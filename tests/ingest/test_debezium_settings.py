@@ -1,0 +1,169 @@
+"""What settings of Debezium, its transforms and its databases make of events; some are changed amid a stream."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Any
+
+import pytest
+from conftest import MakeProject, Row, pg, table_of
+from json_records import ALL, Value, connect, envelope, records, with_schema, without_rewrite
+from pyspark.sql import SparkSession
+
+from ingest.errors import DeclarationError
+from ingest.operations.replay import replay
+from ingest.schema.connectors import UNAVAILABLE_VALUE
+from ingest.silver.state import Counts
+
+pytestmark = pytest.mark.spark
+COLUMNS = {"id": "int", "note": "string", "n": "int"}
+
+
+def change(op: str, place: int, before: Row | None = None, after: Row | None = None) -> Row:
+    """An envelope with the log positions of every database: `place` is its rank in each."""
+    lsn = f"0000002a:{place:08x}:0003"
+    log = {"file": "bin.000003", "pos": place, "row": 0, "commit_lsn": lsn, "change_lsn": lsn, "event_serial_no": 1}
+    event = envelope(op, place, before, after)
+    return {**event, "source": {**event["source"], **log, "ts_ms": place}}
+
+
+def test_no_connector_s_placeholder_is_taken_for_a_value(make_project: MakeProject, spark: SparkSession) -> None:
+    """SQL Server's `max` types, MySQL's NOBLOB, Oracle's LOBs, and a placeholder of one's own."""
+    own = {"unavailable_value_placeholder": "not here"}
+    declared: dict[str, dict[str, Any]] = {
+        **{name: {"connector": name} for name in ("sqlserver", "mysql", "mariadb")},
+        "oracle": {"connector": None, "order_by": ["__source_ts_ms"]},
+        "own": {"connector": "postgresql", **own},
+    }
+    project = make_project(
+        {"tables": [table_of(name, COLUMNS, ["id"], **options) for name, options in declared.items()]}
+    )
+    for name in declared:
+        away = "not here" if name == "own" else UNAVAILABLE_VALUE
+        known, gone = {"id": 1, "note": "long", "n": 1}, {"id": 2, "note": away, "n": 1}
+        project.deliver(f"shop.{name}", 0, [change("c", 10, after=known), change("d", 11, before=gone)])
+    project.land_well(spark)
+    for name in declared:
+        away = "not here" if name == "own" else UNAVAILABLE_VALUE
+        project.deliver(f"shop.{name}", 10, [change("u", 20, after={"id": 1, "note": away, "n": 2})])
+    project.land_well(spark)
+    for name in declared:
+        assert project.rows(spark, name) == [{"id": 1, "note": "long", "n": 2}], name
+        assert [row["id"] for row in project.rows(spark, name, "id", live=False)] == [1, 2]
+    project.declare({"tables": [table_of("t", COLUMNS, ["id"], connector="dynamodb", **own)]})
+    with pytest.raises(DeclarationError, match="unavailable_value_placeholder"):
+        project.source()
+
+
+def test_another_change_at_the_place_of_the_one_that_silver_has_counts(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """An update of a column of `message.key.columns` is a delete and a create at one place, in two partitions. A
+    compressed transaction of MySQL is one place, and a read-only incremental snapshot's row is at that of the change
+    that it is sent before.
+    """
+    names = ("moved", "moved_apart", "compressed", "read")
+    connectors = dict.fromkeys(names, "mysql") | {"moved_apart": "postgresql"}
+    tables = [table_of(name, COLUMNS, ["id"], connector=connectors[name]) for name in names]
+    project = make_project({"tables": tables})
+
+    def deliver(name: str, partition: int, offset: int, event: Row) -> None:
+        row = event["after"] or event["before"]
+        topic = f"shop.{name}"
+        records(project, ({"n": row["n"]}, event), offset=offset, places=[(partition, offset)], topic=topic)
+
+    for name in names:
+        deliver(name, 0, 1, change("r" if name == "read" else "c", 10, after={"id": 1, "note": "a", "n": 1}))
+    project.land_well(spark)
+    new = {"id": 1, "note": "b", "n": 2}
+    deliver("compressed", 0, 2, change("u", 10, after=new))
+    deliver("read", 0, 2, change("u", 10, after=new))
+    for name in ("moved", "moved_apart"):
+        deliver(name, 1, 7, change("d", 20, before={"id": 1, "note": "a", "n": 1}))
+    deliver("moved", 0, 2, change("c", 20, after=new))
+    landed = project.land_well(spark)
+    assert landed["moved"].counts == Counts(read=2, applied=1, superseded=1)
+    deliver("moved_apart", 0, 2, change("c", 20, after=new))
+    # And what was landed comes once more.
+    deliver("moved", 1, 8, change("d", 20, before={"id": 1, "note": "a", "n": 1}))
+    project.land_well(spark)
+    for name in names:
+        assert project.rows(spark, name) == [new], name
+
+
+@pytest.mark.slow
+def test_tombstones_are_set_aside_where_the_deletes_are_no_longer_said(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """`delete.tombstone.handling.mode` was `rewrite`, and becomes `tombstone`, its default; or the other way round."""
+    columns = {"id": "int", "note": "string"}
+
+    def declare(**options: Any) -> None:
+        tables = ("stopped", "alone", "begun")
+        project.declare({"tables": [table_of(name, columns, ["id"], **ALL, **options) for name in tables]})
+
+    def row(key: int, lsn: int) -> Row:
+        return pg("c", lsn, id=key, note="n")
+
+    project = make_project()
+    declare()
+    said: list[tuple[Value, Value]] = [({"id": key}, row(key, 10 + key)) for key in (1, 2)]
+    gone: tuple[Value, Value] = ({"id": 1}, None)
+    for name in ("stopped", "alone"):
+        deleted: list[tuple[Value, Value]] = [({"id": 2}, pg("d", 20, id=2, note="")), ({"id": 2}, None)]
+        records(project, *said, *deleted, topic=f"shop.{name}")
+    records(project, ({"id": 1}, without_rewrite(row(1, 11))), gone, said[1], topic="shop.begun")
+    assert project.land_well(spark)["begun"].counts == Counts(read=3, applied=2, quarantined=1)
+    records(project, ({"id": 3}, without_rewrite(row(3, 30))), gone, offset=10, topic="shop.stopped")
+    # The second one is of a delete that was said before.
+    records(project, gone, ({"id": 2}, None), offset=10, topic="shop.alone")
+    landed = project.land_well(spark)
+    assert landed["stopped"].counts == Counts(read=2, applied=1, quarantined=1)
+    assert landed["alone"].counts == Counts(read=2, ignored=1, quarantined=1)
+    declare(tombstones="delete")
+    for table in project.source().tables:
+        replay(spark, table)
+    left = {name: [each["id"] for each in project.rows(spark, name)] for name in ("stopped", "alone", "begun")}
+    assert left == {"stopped": [3], "alone": [], "begun": [2]}
+
+
+@pytest.mark.slow
+def test_the_record_s_key_is_read_by_the_values_schema_and_says_what_the_value_lacks(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """`key.converter.schemas.enable=false` beside values with a schema; and the field that a topic router adds."""
+    times = {"at": connect("int64", name="io.debezium.time.Timestamp"), "note": connect("string")}
+    prices = {"price": connect("bytes", name="org.apache.kafka.connect.data.Decimal", parameters={"scale": "2"})}
+    tables = [
+        table_of("times", {"at": "timestamp", "note": "string"}, ["at"]),
+        table_of("prices", {"price": "decimal(8,2)"}, ["price"]),
+        table_of("shards", {"id": "int", "shard": "string", "note": "string"}, ["id", "shard"]),
+    ]
+    project = make_project({"tables": tables})
+    for name, row, key in (("times", times, {"at": 1_700_000_000_123}), ("prices", prices, {"price": "AfQ="})):
+        events = [envelope("c", 1, after=key), envelope("d", 2, before=key)]
+        records(project, *((key, with_schema(event, row)) for event in events), topic=f"shop.{name}")
+    shards: list[tuple[Value, Value]] = [
+        ({"id": 1, "shard": shard}, envelope("c", lsn, after={"id": 1, "note": shard}))
+        for lsn, shard in enumerate("ab")
+    ]
+    gone: tuple[Value, Value] = ({"id": 1, "shard": "a"}, envelope("d", 5, before={"id": 1, "note": ""}))
+    records(project, *shards, gone, topic="shop.shards")
+    project.land_well(spark)
+    for name in ("times", "prices"):
+        assert project.rows(spark, name) == []
+        assert len(project.rows(spark, name, live=False)) == 1
+    assert project.rows(spark, "shards") == [{"id": 1, "shard": "b", "note": "b"}]
+
+
+def test_dates_and_times_of_connect_become_columns(make_project: MakeProject, spark: SparkSession) -> None:
+    """`time.precision.mode=connect`, of columns that nobody declared: they were whole numbers."""
+    kinds = {"day": ("int32", "Date"), "at": ("int64", "Timestamp"), "time": ("int32", "Time")}
+    row = {"id": connect("int32")}
+    row |= {name: connect(kind, name=f"org.apache.kafka.connect.data.{of}") for name, (kind, of) in kinds.items()}
+    project = make_project({"tables": [table_of("item", {"id": "int"}, ["id"])]})
+    after = {"id": 1, "day": 19_000, "at": 1_700_000_000_123, "time": 43_200_500}
+    project.deliver("shop.item", 0, [with_schema(envelope("c", 1, after=after), row)])
+    project.land_well(spark)
+    expected = {"day": date(2022, 1, 8), "at": datetime(2023, 11, 14, 22, 13, 20, 123_000), "time": "12:00:00.500000"}
+    assert project.rows(spark, "item", "day", "at", "time") == [expected]
