@@ -166,7 +166,7 @@ LANDING = (
     Mutation(
         "another key is taken without a word",
         "ingest/silver/table.py",
-        "landed is not None and landed != declared",
+        "was is not None and was != declared",
         "False",
         (f"{LANDED}::test_another_key_or_other_partitions_are_refused",),
     ),
