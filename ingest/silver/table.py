@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -22,7 +23,7 @@ from ingest.schema.masking import fingerprint, salt_of
 from ingest.silver.catalog.base import Entry
 from ingest.silver.catalog.hive import HiveCatalog
 from ingest.silver.catalog.kinds import catalog_of
-from ingest.silver.hudi import HudiTable, TableOptions
+from ingest.silver.hudi import HudiTable, TableOptions, write_error
 from ingest.silver.state import ARRIVALS_KEY, NONE_ARRIVED, STATE_KEY, Counts, State
 
 # `__op` of a row that an upsert removes from the partition that it leaves: no reader sees one.
@@ -131,7 +132,11 @@ class SilverTable:
             return None
         committed = False
         timeline = self.hudi.timeline
-        client = timeline.client()
+        try:
+            client = timeline.client()
+            client.getActiveTimeline()
+        except Py4JJavaError as error:
+            raise write_error(error, where=self.path) from error
         for metadata, instant in timeline.commits(client):
             committed = True
             if text := metadata.getExtraMetadata().get(STATE_KEY):

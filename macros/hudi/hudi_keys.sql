@@ -1,6 +1,8 @@
 {#-
     The condition under which a row has a null in its key, or what Hudi takes for one: an empty text alone. Hudi spells a composite
-    key as one text, `id:1,part:a`: a value that holds the beginning of the next one could be that of another key.
+    key as one text, `id:1,part:a`: a value that holds the beginning of the next one could be that of another key. And its bucket
+    index takes what stands around a colon for a column and its value: where the last two colons of a text have no comma between
+    them, and one stands before, it searches forever (`KeyGenUtils.extractRecordKeysByFields` of Hudi 1.2).
 -#}
 {% macro hudi_lacks(key) -%}
     {%- set lacking, empty = [], [] -%}
@@ -17,6 +19,10 @@
     {%- endfor -%}
     {%- if adapter.type() == 'spark' -%}
         {%- do lacking.append('(' ~ empty | join(' and ') ~ ')') -%}
+        {%- if hudi_options().get('hoodie.index.type') == 'BUCKET' -%}
+            {%- set before = '(?s),.*' if key | length > 1 else '(?s)^(?=.*,).*' -%}
+            {%- do lacking.append('cast(' ~ adapter.quote(key[-1]) ~ ' as string) rlike ' ~ hudi_text(before ~ ':[^,:]*:[^:]*$')) -%}
+        {%- endif -%}
     {%- endif -%}
     {{- lacking | join(' or ') -}}
 {%- endmacro %}
@@ -28,6 +34,9 @@
         {%- do parts.append(',' ~ column ~ ':') -%}
     {%- endfor -%}
     {{- ', not of empty text' ~ (' alone, and no text with ' ~ parts | join(' or ') ~ " or that is '__empty__'" if parts else '') -}}
+    {%- if hudi_options().get('hoodie.index.type') == 'BUCKET' -%}
+        {{- ", nor as 'a, b:c:d', in which Hudi's bucket index would search forever (hoodie.index.type: SIMPLE would not)" -}}
+    {%- endif -%}
 {%- endmacro %}
 
 {#- Of the rows that are to be written each has a key, and no two the same one. -#}

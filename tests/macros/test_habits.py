@@ -399,6 +399,8 @@ def test_an_upstream_may_become_a_view_or_a_table_of_files(make_models: MakeMode
 UNWRITABLE: dict[str, tuple[str, dict[str, Any]]] = {
     "empty": ("('', 'x'), ('a', 'x')", {}),
     "empty_parts": ("('', ''), ('', 'x')", {"unique_key": ["id", "part"]}),
+    "endless": ("('Doe, 12:30:00', 'x'), ('a', 'x')", {}),
+    "endless_part": ("('b', 'of Doe, 12:30:00'), ('a', 'x')", {"unique_key": ["id", "part"]}),
     "alike": ("('x,part:y', 'z'), ('x', 'y,part:z')", {"unique_key": ["id", "part"]}),
     "appended": ("(cast(null as string), 'x'), ('b', 'x')", {"incremental_strategy": "append"}),
     "overwritten": ("('', 'x'), ('b', 'x')", {"incremental_strategy": "insert_overwrite", "partition_by": ["part"]}),
