@@ -27,6 +27,7 @@ def change(op: str, place: int, before: Row | None = None, after: Row | None = N
     return {**event, "source": {**event["source"], **log, "ts_ms": place}}
 
 
+@pytest.mark.slow
 def test_no_connector_s_placeholder_is_taken_for_a_value(make_project: MakeProject, spark: SparkSession) -> None:
     """SQL Server's `max` types, MySQL's NOBLOB, Oracle's LOBs, and a placeholder of one's own."""
     own = {"unavailable_value_placeholder": "not here"}
@@ -55,6 +56,7 @@ def test_no_connector_s_placeholder_is_taken_for_a_value(make_project: MakeProje
         project.source()
 
 
+@pytest.mark.slow
 def test_another_change_at_the_place_of_the_one_that_silver_has_counts(
     make_project: MakeProject, spark: SparkSession
 ) -> None:

@@ -321,6 +321,7 @@ def test_columns_of_writers_schemas_are_added_and_widened_and_reach_catalog_and_
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_writers_schemas_and_the_policies_that_refuse(spark: SparkSession, make_project: MakeProject) -> None:
     policies: dict[str, dict[str, str]] = {
         "quarantined": {"add": "quarantine", "widen": "keep"},

@@ -57,6 +57,7 @@ def records(paths: list[Path], key: str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: int(row[key]))
 
 
+@pytest.mark.slow
 def test_captured_files_give_every_row_they_hold(
     sink_files: dict[str, list[Path]], make_project: MakeProject, spark: SparkSession
 ) -> None:
@@ -119,6 +120,7 @@ def envelope_of(op: str, lsn: int, key: int, features: list[str]) -> dict[str, A
     return {**images, "op": op, "source": {"lsn": lsn, "ts_ms": lsn, "snapshot": "false", "db": "pagila"}}
 
 
+@pytest.mark.slow
 def test_parquet_of_a_sinks_own_writer_is_landed_as_its_avro_is(make_project: MakeProject, spark: SparkSession) -> None:
     """Connect's Parquet format writes by parquet-avro, which by default has lists of two levels."""
     project = make_project({"tables": [table_of(name, FILMS, ["film_id"]) for name in ("avro", "rows")]})

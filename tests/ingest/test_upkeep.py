@@ -196,6 +196,7 @@ def test_a_table_is_compacted_beside_its_batches(make_project: MakeProject, spar
     assert project.state(spark, "note").totals == Counts(read=15, applied=15)
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_large_for_its_table_is_compacted_when_nothing_waits_behind_it(
     make_project: MakeProject, spark: SparkSession
 ) -> None:
