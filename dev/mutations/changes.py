@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dev.mutations.base import KEYS, LANDED, LOST, MENDED, ORDER, TORTURE, UPKEEP, VALUES, Mutation, scene
+from dev.mutations.base import DEBEZIUM, KEYS, LANDED, LOST, MENDED, ORDER, TORTURE, UPKEEP, VALUES, Mutation, scene
 
 CHANGES = (
     Mutation(
@@ -71,9 +71,16 @@ CHANGES = (
     Mutation(
         "of a tie the first delivered counts",
         "ingest/changes/late.py",
-        'counts_again |= ties & after & ~whole_row(table).eqNullSafe(F.col("_lake_held_row"))',
+        'counts_again |= ties & after & ~is_gone & ~whole_row(table).eqNullSafe(F.col("_lake_held_row"))',
         "pass",
         (TORTURE,),
+    ),
+    Mutation(
+        "a write behind the delete that it is one change with is a repetition",
+        "ingest/changes/late.py",
+        "counts_again |= _is_moved(table)",
+        "pass",
+        (f"{DEBEZIUM}::test_another_change_at_the_place_of_the_one_that_silver_has_counts",),
     ),
     Mutation(
         "composite keys joined without separators",

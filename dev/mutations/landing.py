@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dev.mutations.base import (
+    DEBEZIUM,
     EXAMPLES,
     KEYS,
     LANDED,
@@ -123,10 +124,17 @@ LANDING = (
     ),
     Mutation(
         "tombstones that nothing explains are ignored",
-        "ingest/landing/batch.py",
-        "    if tombstones and not (",
-        "    if False and not (",
+        "ingest/landing/tombstones.py",
+        "    if found.silent or not is_said:\n",
+        "    if False:\n",
         (f"{KEYS}::test_bare_tombstones_are_what_the_declaration_says",),
+    ),
+    Mutation(
+        "a tombstone whose delete has not come is ignored",
+        "ingest/landing/tombstones.py",
+        "    if found.tombstones <= found.deletes or batch.state is None:\n",
+        "    if True:\n",
+        (f"{DEBEZIUM}::test_tombstones_are_set_aside_where_the_deletes_are_no_longer_said",),
     ),
     Mutation(
         "a tombstone keeps nothing of its batch",

@@ -21,6 +21,13 @@ MACROS = (
         (f"{HABITS}::test_a_run_leaves_what_another_one_has_made",),
     ),
     Mutation(
+        "commits that are gone are not missed",
+        "macros/increment/upstream_changes.sql",
+        "elif _is_gone(relation, since.instant)",
+        "elif false",
+        (f"{INCREMENTS}::test_a_source_that_was_cleaned_or_truncated_by_hand_is_followed",),
+    ),
+    Mutation(
         "other settings are not looked at",
         "macros/increment/upstream_changes.sql",
         "before.settings != now.settings",
