@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from ingest.config.tables import Table
 from ingest.landing.continuous import Continuous, Progress
 
-_WITHIN_S = 120
+_WITHIN_S = 300
 
 
 @contextmanager

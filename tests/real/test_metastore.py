@@ -13,7 +13,7 @@ from dev.chain.processes import free_port
 from real.broker import PASSWORD
 from real.conftest import Server
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 
 
 def test_processes_share_a_catalog_in_postgresql(postgresql: Server, tmp_path: Path) -> None:

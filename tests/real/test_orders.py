@@ -25,7 +25,7 @@ from ingest.landing.table import Landed
 from ingest.operations.reconcile import reconcile
 from real.live import SEED, Live
 
-pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.timeout(1800)]
 SCALE, ROW_CHANGES = 0.5, 400
 TOPIC, ROUTED = "msk.datalake.cdc_events", "outbox.event.order"
 
