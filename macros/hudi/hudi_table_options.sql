@@ -7,7 +7,7 @@
     {%- endif -%}
     {%- set options = dict(options or {}) -%}
 
-    {%- set own_names = ['primaryKey', 'type', 'preCombineField', 'orderingFields'] -%}
+    {%- set own_names = _own_option_names() -%}
     {%- for name, value in options.items() if name not in own_names -%}
         {%- if not name.startswith('hoodie.') -%}
             {{ exceptions.raise_compiler_error(
@@ -84,6 +84,11 @@
 
     {%- do options.update({'primaryKey': key}) -%}
     {%- do return(options) -%}
+{%- endmacro %}
+
+{#- The options that Hudi's SQL has by names of their own. -#}
+{% macro _own_option_names() -%}
+    {%- do return(['primaryKey', 'type', 'preCombineField', 'orderingFields']) -%}
 {%- endmacro %}
 
 {#-

@@ -55,7 +55,7 @@
 {% macro _options_among_properties() -%}
     {%- set found = {} -%}
     {%- for name, value in (config.get('tblproperties') or {}).items()
-        if name.startswith('hoodie.') or name in ['primaryKey', 'type', 'preCombineField', 'orderingFields'] -%}
+        if name.startswith('hoodie.') or name in _own_option_names() -%}
         {%- do found.update({name: value}) -%}
     {%- endfor -%}
     {%- do return(found) -%}

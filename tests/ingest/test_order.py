@@ -276,7 +276,7 @@ def test_the_table_itself_lets_the_higher_position_win(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("table_type", ["cow", "mor"])
+@pytest.mark.parametrize("table_type", TABLE_TYPES)
 def test_random_histories_in_random_batches_end_as_the_source_does(
     table_type: str, make_project: MakeProject, spark: SparkSession
 ) -> None:

@@ -49,7 +49,7 @@ def taken(models: Models, rows: str) -> list[Version]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["check", pytest.param("timestamp", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("strategy", ["check", "timestamp"])
 def test_ids_of_versions_follow_from_what_the_table_holds(
     strategy: str, spark: SparkSession, make_project: MakeProject, server: Server | None
 ) -> None:
