@@ -23,12 +23,10 @@ def put(case: Case, topic: str, folder: Path, records: Sequence[Record], again: 
     """Writes the records into the topic's folder. What comes once more is another file, by its time."""
     where = folder / topic
     where.mkdir(parents=True, exist_ok=True)
-    first = records[0].event
     if case["carrier"] == "parquet":
-        name = f"{topic}+{first.partition}+{first.offset:010d}.parquet"
-        _write(where / name, _parquet(case, topic, records), again)
+        _write(where / f"{_name(case, topic, records)}.parquet", _parquet(case, topic, records), again)
     elif case["carrier"] == "lines":
-        name = f"{topic}+{first.partition}+{first.offset:010d}.json"
+        name = f"{_name(case, topic, records)}.json"
         lines = [record.value if record.value is not None else b"null" for record in records]
         content = b"".join(line + b"\n" for line in lines)
         if case.seed % 2:
@@ -39,9 +37,16 @@ def put(case: Case, topic: str, folder: Path, records: Sequence[Record], again: 
         # A file has one schema.
         for _, group in groupby(records, key=lambda record: repr(record.schema)):
             alike = list(group)
-            name = f"{topic}+{alike[0].event.partition}+{alike[0].event.offset:010d}.{suffix}"
+            name = f"{_name(case, topic, alike)}.{suffix}"
             content = write(alike[0].schema, [record.row for record in alike if record.row is not None])
             _write(where / name, content, again)
+
+
+def _name(case: Case, topic: str, records: Sequence[Record]) -> str:
+    """The topic, the partition and the offset of the first record; the sink of HDFS adds that of the last one."""
+    first, last = records[0].event, records[-1].event
+    name = f"{topic}+{first.partition}+{first.offset:010d}"
+    return f"{name}+{last.offset:010d}" if case["names"] == "hdfs" else name
 
 
 def _write(path: Path, content: bytes, again: int) -> None:

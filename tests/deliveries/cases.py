@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from covering import Row, Rule, Space
 
-from deliveries.values import COLUMNS, THEMES
+from deliveries.values import COLUMNS, PLACEHOLDERS, THEMES
 
 KEYS: Mapping[str, Mapping[str, str]] = {
     "int": {"id": "int"},
@@ -41,8 +41,11 @@ CODES: Mapping[str, frozenset[str]] = {
     "empty": frozenset({"invalid_record"}),
     "bytes": frozenset({"invalid_record"}),
 }
-# Moves whose events lack values.
-_OF_POSTGRESQL = ("unavailable", "unavailable_moved", "moved_apart")
+# Moves whose events lack values; of these, those that change a key as well.
+_LACKING = ("unavailable", "unavailable_moved", "moved_apart")
+_LACKING_MOVED = _LACKING[1:]
+# Databases whose changes have a place in a log that tells any two of a row apart, where the events say all of it.
+_LOGGED = ("postgresql", "mariadb", "mysql", "sqlserver")
 _ENCODINGS = ("plain", "schema", "avro4", "avro8", "declared", "objects")
 # Partition columns.
 LAYOUTS: Mapping[str, Sequence[str]] = {"whole": (), "by_turn": ("turn",), "by_version_and_turn": ("version", "turn")}
@@ -52,21 +55,27 @@ _FORMS = [f"{shape}_{encoding}" for encoding in _ENCODINGS for shape in ("unwrap
 DIMENSIONS: Mapping[str, Sequence[str]] = {
     "form": [*_FORMS, *(f"stream_{encoding}" for encoding in _STREAMS)],
     "carrier": ["lines", "parquet", "objects", "rows"],
-    "partitions": ["1", "2"],
+    # Routed: of one row by what it holds, so that its changes are in both.
+    "partitions": ["1", "2", "routed"],
     "database": DATABASES,
     "optional": ["with", "without"],
     "keys": list(KEYS),
-    "record_key": ["absent", "struct", "scalar"],
-    "snapshot": ["none", "initial", "incremental"],
+    # Written as the value is; by StringConverter or as a bare value; as JSON without its schema, or with it.
+    "record_key": ["absent", "struct", "scalar", "plain", "described"],
+    "snapshot": ["none", "initial", "incremental", "read_only"],
     "deletes": ["full", "fillers", "no_before", "bare", "undeclared"],
     "tombstones": ["none", "ignored"],
     "truncate": ["none", "apply", "ignore", "quarantine"],
     "noise": ["none", "message", "heartbeat", "transaction", "schema_change"],
-    "moves": ["none", "unavailable", "key_change", "unavailable_moved", "moved_apart"],
+    # The last two: an update of a column of `message.key.columns`, and changes of a row at one place of the log.
+    "moves": ["none", "unavailable", "key_change", "unavailable_moved", "moved_apart", "message_key", "one_place"],
+    "placeholder": ["usual", "own"],
     "bad": ["none", *CODES],
     "bad_at": ["first", "last"],
     "values": list(THEMES),
     "decimals": ["text", "precise", "scale_less", "scale_more", "money"],
+    # What names the files: Kafka Connect's sink of S3, or of HDFS.
+    "names": ["s3", "hdfs"],
     "delivery": ["one", "batches", "late", "repeated"],
     "trouble": ["none", "killed_before", "killed_after", "large"],
     "replay": ["no", "stays", "mended"],
@@ -115,6 +124,16 @@ class Case:
         return self["database"] != "postgresql" and self.encoding == "plain"
 
     @property
+    def partitions(self) -> int:
+        """How many partitions the topic has."""
+        return 1 if self["partitions"] == "1" else 2
+
+    @property
+    def placeholder(self) -> str:
+        """What stands for a value that the log lacks."""
+        return PLACEHOLDERS[self["placeholder"]]
+
+    @property
     def is_ordered(self) -> bool:
         """Whether declared columns order the changes, and no log position."""
         return self["database"].startswith("order_")
@@ -141,7 +160,7 @@ class Case:
         chosen |= {"amount"} if self["decimals"] != "text" else set()
         chosen |= {"exact"} if self["decimals"] == "money" else set()
         chosen |= {"version"} if self["database"] == "order_column" else set()
-        needs_long = self["bad"] == "unavailable" or self["moves"] in _OF_POSTGRESQL
+        needs_long = self["bad"] == "unavailable" or self["moves"] in _LACKING
         chosen |= {"note", "blob"} if needs_long else set()
         chosen |= {"n" if self.encoding == "plain" else "day"} if self["bad"] == "out_of_range" else set()
         return {name: kind for name, kind in COLUMNS.items() if name in chosen}
@@ -185,8 +204,18 @@ def _carries(form: str, carrier: str) -> bool:
     return carrier in ("objects", "rows") if encoding == "objects" else carrier == "parquet"
 
 
-def _scalar(form: str, keys: str, record_key: str) -> bool:
-    return record_key != "scalar" or (keys != "several" and _encoding_of(form) in ("plain", "schema"))
+def _written_key(form: str, record_key: str) -> bool:
+    """A key as it is written beside values of a form; as JSON of one kind it is beside values of that."""
+    alike = {"plain": "plain", "described": "schema"}
+    return record_key not in alike or _encoding_of(form) != alike[record_key]
+
+
+def _moves_of(database: str, moves: str) -> bool:
+    if moves == "message_key":
+        return database in _LOGGED
+    if moves == "one_place":
+        return database == "mysql"
+    return database == "postgresql" or moves not in _LACKING_MOVED
 
 
 def _deletes_in(form: str, deletes: str) -> bool:
@@ -231,6 +260,7 @@ def _of_streams(form: str, dimension: str, value: str) -> bool:
     said: Mapping[str, Sequence[str]] = {
         "keys": ("int", "text", "several"), "record_key": ("absent",), "snapshot": ("none",), "deletes": ("full",),
         "tombstones": ("none",), "noise": ("none",), "moves": ("none", "key_change"), "decimals": ("text",),
+        "placeholder": ("usual",),
     }  # fmt: skip
     return not form.startswith("stream") or value in said[dimension]
 
@@ -260,7 +290,9 @@ def _mends(form: str, bad: str, deletes: str, truncate: str, replay: str) -> boo
     return replay != "mended" or mendable or deletes == "undeclared" or truncate == "quarantine"
 
 
-_DIMENSIONS_OF_STREAMS = ("keys", "record_key", "snapshot", "deletes", "tombstones", "noise", "moves", "decimals")
+_DIMENSIONS_OF_STREAMS = (
+    *("keys", "record_key", "snapshot", "deletes", "tombstones", "noise", "moves", "decimals", "placeholder"),
+)
 RULES = (
     Rule(("form", "database"), _streams),
     *(
@@ -271,7 +303,17 @@ RULES = (
     Rule(("database", "optional"), lambda database, optional: optional == "with" or database in DATABASES[:3]),
     Rule(("carrier", "record_key"), lambda carrier, record_key: record_key == "absent" or carrier == "parquet"),
     Rule(("keys", "record_key"), lambda keys, record_key: record_key == "absent" or keys != "none"),
-    Rule(("form", "keys", "record_key"), _scalar),
+    Rule(("keys", "record_key"), lambda keys, record_key: record_key != "scalar" or keys != "several"),
+    Rule(("form", "record_key"), _written_key),
+    Rule(("carrier", "names"), lambda carrier, names: names == "s3" or carrier != "parquet"),
+    # What only the order of delivery says has none over partitions.
+    Rule(("database", "partitions"), lambda database, partitions: partitions != "routed" or database in _LOGGED),
+    Rule(("optional", "partitions"), lambda optional, partitions: partitions != "routed" or optional == "with"),
+    Rule(("snapshot", "partitions"), lambda snapshot, partitions: partitions != "routed" or snapshot != "incremental"),
+    Rule(
+        ("deletes", "partitions"),
+        lambda deletes, partitions: partitions != "routed" or deletes not in ("bare", "undeclared"),
+    ),
     Rule(("form", "deletes"), _deletes_in),
     Rule(("database", "deletes"), _deletes_of),
     Rule(("keys", "deletes"), lambda keys, deletes: keys != "none" or deletes in ("full", "fillers")),
@@ -294,27 +336,32 @@ RULES = (
         ("database", "snapshot"),
         lambda database, snapshot: snapshot != "incremental" or not database.startswith("order"),
     ),
+    Rule(
+        ("database", "snapshot"),
+        lambda database, snapshot: snapshot != "read_only" or database in ("mariadb", "mysql"),
+    ),
     Rule(("form", "database", "noise"), _noise),
     Rule(("keys", "moves"), lambda keys, moves: keys != "none" or moves == "none"),
-    Rule(("database", "moves"), lambda database, moves: database == "postgresql" or moves not in _OF_POSTGRESQL),
+    Rule(("database", "moves"), _moves_of),
     Rule(
         ("deletes", "moves"),
-        lambda deletes, moves: (
-            deletes not in ("bare", "undeclared") or moves not in ("unavailable_moved", "moved_apart")
-        ),
+        lambda deletes, moves: deletes not in ("bare", "undeclared") or moves not in (*_LACKING_MOVED, "message_key"),
     ),
+    # Which of two changes of one place came first, its partition alone says.
+    Rule(("optional", "moves"), lambda optional, moves: moves != "message_key" or optional == "with"),
+    Rule(("partitions", "moves"), lambda partitions, moves: moves != "one_place" or partitions != "routed"),
     Rule(
         ("deletes", "record_key", "moves"),
         lambda deletes, record_key, moves: (
-            deletes != "no_before" or record_key != "absent" or moves not in ("unavailable_moved", "moved_apart")
+            deletes != "no_before" or record_key != "absent" or moves not in _LACKING_MOVED
         ),
     ),
     # Values that come late are quarantined in between: tests/ingest/test_model.py has these.
-    Rule(("moves", "delivery"), lambda moves, delivery: moves in ("none", "key_change") or delivery != "late"),
+    Rule(("moves", "delivery"), lambda moves, delivery: moves not in _LACKING or delivery != "late"),
     Rule(("moves", "delivery"), lambda moves, delivery: moves != "moved_apart" or delivery == "batches"),
     Rule(("form", "carrier", "bad"), _bad),
     Rule(("keys", "bad"), lambda keys, bad: keys != "none" or bad not in ("no_key", "unavailable")),
-    Rule(("database", "bad"), lambda database, bad: bad != "unavailable" or database == "postgresql"),
+    Rule(("database", "bad"), lambda database, bad: bad != "unavailable" or database != "dynamodb"),
     Rule(("bad", "bad_at"), lambda bad, bad_at: bad_at == "first" or bad != "none"),
     Rule(("delivery", "bad_at"), lambda delivery, bad_at: bad_at == "first" or delivery != "one"),
     Rule(("form", "decimals"), lambda form, decimals: decimals in ("text", "precise") or not form.endswith("_plain")),
@@ -381,6 +428,13 @@ _KNOWN: Sequence[Row] = (
     {"layout": "by_turn", "delivery": "late", "keys": "text", "table_type": "mor", "form": "envelope_schema"},
     {"layout": "by_turn", "delivery": "batches", "trouble": "killed_before", "table_version": "6"},
     {"layout": "by_version_and_turn", "delivery": "batches", "keys": "int", "table_type": "mor", "table_version": "6"},
+    {"moves": "message_key", "partitions": "2", "database": "mysql", "delivery": "batches", "record_key": "struct"},
+    {"moves": "message_key", "partitions": "2", "database": "postgresql", "delivery": "late"},
+    {"moves": "one_place", "database": "mysql", "delivery": "batches", "form": "envelope_plain"},
+    {"moves": "unavailable", "placeholder": "own", "database": "sqlserver", "form": "envelope_avro4"},
+    {"snapshot": "read_only", "database": "mariadb", "delivery": "batches", "form": "unwrapped_schema"},
+    {"record_key": "plain", "deletes": "no_before", "form": "envelope_schema", "delivery": "batches"},
+    {"names": "hdfs", "delivery": "late", "carrier": "lines", "form": "envelope_plain"},
 )  # fmt: skip
 # Without what takes further runs, where it is not what they are about.
 KNOWN: Sequence[Row] = tuple({"trouble": "none", "replay": "no", **row} for row in _KNOWN)

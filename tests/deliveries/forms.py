@@ -142,6 +142,8 @@ def _place(case: Case, event: Event) -> dict[str, Any]:
     place, is_read = event.place, event.kind == "r"
     if place is None:
         return {}
+    # An update of a column of `message.key.columns` is one change for the log.
+    serial = 0 if case["moves"] == "message_key" else event.serial
     if case["database"] == "postgresql":
         lsn = 1_000 + 8 * place
         last = None if is_read else str(lsn - 3)
@@ -149,12 +151,12 @@ def _place(case: Case, event: Event) -> dict[str, Any]:
     elif case["database"] in ("mariadb", "mysql"):
         # An event of several rows has one position; the number of the file grows by a digit.
         file, pos = divmod(place // 2, 5)
-        row = 0 if is_read else place % 2 * 2 + event.serial
+        row = place % 2 * 2 + serial
         found = {"file": f"bin.{999_998 + file:06d}", "pos": 90 + 5 * pos, "row": row}
     elif case["database"] == "sqlserver":
         commit = f"0000002a:{0xFFFE + place // 2:08x}:0003"
         change = {"change_lsn": f"0000002a:{0xFFFE + place // 2:08x}:{9 + place % 2:04x}",
-                  "event_serial_no": 1 + event.serial}  # fmt: skip
+                  "event_serial_no": 1 + serial}  # fmt: skip
         found = {"commit_lsn": commit, **({} if is_read else change)}
     else:
         found = {}
@@ -200,7 +202,7 @@ def _image(case: Case, event: Event, row: Mapping[str, Any] | None) -> dict[str,
     if row is None:
         return None
     key = dict(zip(case.key_columns, event.key or (None,) * len(case.key_columns), strict=True))
-    image = {**key, **{name: written(kind, row[name]) for name, kind in _column_kinds(case).items()}}
+    image = {**key, **{name: written(kind, row[name], case.placeholder) for name, kind in _column_kinds(case).items()}}
     if event.kind == "bad":
         if case["bad"] == "out_of_range":
             image |= {"n": 3_000_000_000} if case.encoding == "plain" else {"day": 3_000_000}
@@ -282,19 +284,30 @@ def _key_bytes(case: Case, event: Event, topic: str, book: Book) -> bytes | None
         return None
     kind = _key_kind(case, topic)
     if case["record_key"] == "scalar":
-        ((_, only),) = kind.fields
-        scalar = event.key[0]
-        if case.encoding == "plain" and case.seed % 2:
-            return str(scalar).encode()  # Connect's StringConverter
-        wrapped = {"schema": block_of(only), "payload": scalar}
-        return text_of(wrapped if case.encoding == "schema" else scalar).encode()
-    return _encoded(case, kind, dict(zip(case.key_columns, event.key, strict=True)), book)
+        return _scalar_bytes(case, kind, event.key[0])
+    key = dict(zip(case.key_columns, event.key, strict=True))
+    if case["record_key"] in ("plain", "described"):
+        return _json(kind, key, described=case["record_key"] == "described")
+    return _encoded(case, kind, key, book)
+
+
+def _scalar_bytes(case: Case, kind: Kind, scalar: Any) -> bytes:
+    """The only column of a key, by StringConverter or as a bare JSON value."""
+    if not case.is_json or (case.encoding == "plain" and case.seed % 2):
+        return str(scalar).encode()
+    ((_, only),) = kind.fields
+    return text_of({"schema": block_of(only), "payload": scalar} if case.encoding == "schema" else scalar).encode()
+
+
+def _json(kind: Kind, value: Mapping[str, Any], *, described: bool) -> bytes:
+    """What JsonConverter writes, with its schema or without."""
+    plain = json_of(kind, value)
+    return text_of({"schema": block_of(kind), "payload": plain} if described else plain).encode()
 
 
 def _encoded(case: Case, kind: Kind, value: Mapping[str, Any], book: Book) -> bytes:
     if case.is_json:
-        plain = json_of(kind, value)
-        return text_of(plain if case.encoding == "plain" else {"schema": block_of(kind), "payload": plain}).encode()
+        return _json(kind, value, described=case.encoding == "schema")
     schema = avro_of(kind)
     content = avro_bytes(schema, value)
     if case.encoding == "declared":

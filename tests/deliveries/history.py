@@ -94,7 +94,8 @@ class _Story:
     place: int = 0
 
     def add(self, kind: str, key: Key | None = None, **of: Any) -> None:
-        partition = zlib.crc32(repr(key).encode()) % int(self.case["partitions"]) if key is not None else 0
+        routed = f"{len(self.events)}" if self.case["partitions"] == "routed" else ""
+        partition = zlib.crc32(f"{key!r}{routed}".encode()) % self.case.partitions if key is not None else 0
         of.setdefault("partition", partition)
         self.events.append(Event(len(self.events), kind, self.stage, key, **of))
 
@@ -104,8 +105,8 @@ class _Story:
         case = self.case
         return row_of(case["values"], self.turn, decimals=case["decimals"], in_milliseconds=case.in_milliseconds)
 
-    def write(self, number: int, *, unavailable: bool = False) -> None:
-        """Inserts the row or updates it; long values that stay may be unavailable then."""
+    def write(self, number: int, *, unavailable: bool = False, again: bool = False) -> None:
+        """Inserts the row or updates it; long values that stay may be unavailable then. `again`: at the last place."""
         key = key_of(self.case, number)
         before = self.rows.get(key)
         row = self.fresh()
@@ -113,7 +114,7 @@ class _Story:
         if before is not None and unavailable:
             row |= {name: before[name] for name in TOASTED}
             shown |= dict.fromkeys(TOASTED, UNAVAILABLE)
-        self.place += 1
+        self.place += not again
         self.rows[key] = row
         self.add("u" if before else "c", key, row=shown, before=before, place=self.place)
 
@@ -139,6 +140,17 @@ class _Story:
         self.rows[new] = row
         self.add("c", new, row=shown, place=self.place, serial=1, moved_from=old)
 
+    def route(self, number: int) -> None:
+        """Changes a column that only the record's key has: a delete and a create, in two partitions."""
+        key = key_of(self.case, number)
+        if key not in self.rows:
+            return
+        row, self.place = self.fresh(), self.place + 1
+        self._log_delete(key, serial=0)
+        self.rows[key] = row
+        other = (self.events[-1].partition + 1) % self.case.partitions
+        self.add("c", key, row=row, place=self.place, serial=1, partition=other)
+
     def read(self, number: int, *, place: int | None) -> None:
         """A snapshot reads the row; of an incremental one it has no place."""
         key = key_of(self.case, number)
@@ -154,6 +166,23 @@ class _Story:
         self.place += 1
         if self.case["truncate"] == "apply":
             self.rows.clear()
+
+    def change_keys(self) -> None:
+        """What the case changes of keys, and at one place of the log."""
+        moves = self.case["moves"]
+        if moves in ("key_change", "unavailable_moved"):
+            self.move(3, 7, unavailable=moves == "unavailable_moved")
+            self.write(7)
+        if moves == "moved_apart":
+            self.write(8)
+            self.move(8, 9, unavailable=True, apart=True)
+        if moves == "message_key":
+            for number in (3, 0, 5):
+                self.route(number)
+            self.write(5)
+        if moves == "one_place":
+            for number in (1, 1, 0, 0):
+                self.write(number, again=True)
 
     def _log_delete(self, key: Key, serial: int) -> None:
         before = self.rows.pop(key)
@@ -183,9 +212,10 @@ def history(case: Case) -> list[Event]:
     story.stage = 1
     story.write(1)
     story.delete(2)
-    if case["snapshot"] == "incremental":
+    if case["snapshot"] in ("incremental", "read_only"):
         for number in (0, 1, 6):
-            story.read(number, place=None)
+            # A read-only one gives its rows the place of the change that they are sent before.
+            story.read(number, place=story.place + 1 if case["snapshot"] == "read_only" else None)
     story.write(0)
     story.write(0, unavailable=moves == "unavailable")
     story.write(2)
@@ -196,12 +226,7 @@ def history(case: Case) -> list[Event]:
     if noise != "none":
         story.add(noise)
     story.delete(4)
-    if moves in ("key_change", "unavailable_moved"):
-        story.move(3, 7, unavailable=moves == "unavailable_moved")
-        story.write(7)
-    if moves == "moved_apart":
-        story.write(8)
-        story.move(8, 9, unavailable=True, apart=True)
+    story.change_keys()
     story.stage = 2
     story.write(0)
     story.write(4)
@@ -228,7 +253,7 @@ def _bad_events(story: _Story) -> list[Event]:
         if bad == "unavailable":
             row |= dict.fromkeys(TOASTED, UNAVAILABLE)
         place = None if bad == "no_position" else story.place
-        story.add("bad", key, row=row, place=place, cut=number, partition=number % int(case["partitions"]))
+        story.add("bad", key, row=row, place=place, cut=number, partition=number % case.partitions)
     if bad == "unavailable" and case["replay"] == "mended":
         # What it lacks comes in a batch of its own, behind all others, and is older.
         story.stage = 3
@@ -279,7 +304,7 @@ def _with_offsets(
     case: Case, stage: int, events: Sequence[Event], ends: dict[int, int], rng: random.Random
 ) -> dict[int, list[Event]]:
     """The batch's events by partition. Bad ones stand at equal offsets, somewhere amid the others."""
-    partitions = range(int(case["partitions"]))
+    partitions = range(case.partitions)
     good = {number: [event for event in events if event.partition == number and event.kind != "bad"]
             for number in partitions}  # fmt: skip
     bad = {number: [event for event in events if event.partition == number and event.kind == "bad"]

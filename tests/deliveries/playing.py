@@ -98,7 +98,7 @@ def faults(on: Stage, cases: Sequence[Case], *, kafka: Kafka | None = None) -> d
     _declare(project, plays)
     for play in plays if kafka else ():
         assert kafka is not None
-        kafka.make(play.topic, int(play.case["partitions"]))
+        kafka.make(play.topic, play.case.partitions)
     for batch in sorted({file.batch for play in plays for file in play.files}):
         _land_batch(on, project, plays, batch, kafka)
     for play in plays:
@@ -190,9 +190,11 @@ def _entry(project: DbtProject, play: _Played, *, is_mended: bool) -> dict[str, 
         options["truncate"] = case["truncate"]
     if case["deletes"] == "bare":
         options["tombstones"] = "delete"
+    if case["placeholder"] != "usual":
+        options["unavailable_value_placeholder"] = case.placeholder
     if case.encoding == "declared":
         schemas = {"schema_file": value_schema(case, play.topic)}
-        if case["record_key"] != "absent":
+        if case["record_key"] == "struct":
             schemas["key_schema_file"] = key_schema(case, play.topic)
         for name, schema in schemas.items():
             project.write_models(json.dumps(schema), f"{case.name}_{name}.avsc")

@@ -11,8 +11,9 @@ from typing import Any
 from deliveries.schemas import BOOLEAN, BYTES, DOUBLE, INT, LONG, STRING, Kind, array_of, decimal_of
 
 Row = Mapping[str, Any]
-# Debezium's word for a value that PostgreSQL's log lacks ("unavailable.value.placeholder"), and ours in a row.
-PLACEHOLDER = "__debezium_unavailable_value"
+# What stands for a value that a log lacks (`unavailable.value.placeholder`), as Debezium has it and as one may set it;
+# and ours in a row.
+PLACEHOLDERS: Mapping[str, str] = {"usual": "__debezium_unavailable_value", "own": "not in the log"}
 UNAVAILABLE = object()
 # Each write has a `turn` of its own, so that no two rows are the same; `version` is what `order_by` may name.
 COLUMNS: Mapping[str, str] = {
@@ -115,11 +116,11 @@ def kinds(decimals: str, *, in_milliseconds: bool) -> dict[str, Kind]:
     }
 
 
-def written(kind: Kind, value: Any) -> Any:
+def written(kind: Kind, value: Any, placeholder: str = "") -> Any:
     """A value as Connect has it: numbers since 1970, the bytes of an unscaled integer, texts."""
     if value is UNAVAILABLE:
-        placeholder: dict[str, Any] = {"bytes": PLACEHOLDER.encode(), "array": [PLACEHOLDER]}
-        return placeholder.get(kind.type, PLACEHOLDER)
+        of_type: dict[str, Any] = {"bytes": placeholder.encode(), "array": [placeholder]}
+        return of_type.get(kind.type, placeholder)
     if isinstance(value, Decimal):
         return f"{value:f}" if kind.type == "string" else _unscaled(value, int(dict(kind.parameters)["scale"]))
     if isinstance(value, datetime):
