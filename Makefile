@@ -41,10 +41,10 @@ test-systems: setup  ## Each system, TICKIT by its demonstration: its events lan
 	pytest -n 2 --dist loadfile -m "slow and not long" tests/systems
 
 test-athena: setup  ## A lake on S3 and Glue, and dbt's target athena beside Spark: on stand-ins of AWS on this machine
-	pytest -n 2 --dist loadfile -m "athena and not long" tests/athena --ignore tests/athena/engine
-	pytest -n 2 --dist loadfile -m "athena and not long" tests/athena/engine
+	pytest -n 2 --dist loadfile -m "athena and not slow and not long" tests/athena --ignore tests/athena/engine
+	pytest -n 2 --dist loadfile -m "athena and not slow and not long" tests/athena/engine
 
-test-slow: setup  ## The whole covering array of forms; histories, transactions, erasure; landing and dbt killed, full disks
+test-slow: setup  ## The whole covering array of forms; histories, transactions, erasure; landing and dbt killed, full disks; S3 broken off at every phase
 	pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not long" --ignore tests/systems
 
 test-long: setup  ## Many random histories and crashes: two hours or more; prints cases an hour (real servers: as root)

@@ -37,6 +37,8 @@ PHASES: Mapping[str, tuple[str, str]] = {
     "compaction completed": ("PUT", r"\.hoodie/\d+\.commit"),
     "files listed": ("LIST", r".*"),
 }
+# Those that every change has to pass; the others are slow tests.
+CHOSEN = ("state read", "logs written", "commit completed", "compaction completed")
 
 
 def at(shop: Shop, phase: str, fault: Fault, times: int = 1_000) -> Breaking:
@@ -90,7 +92,9 @@ def long_lived(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
     return shop
 
 
-@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize(
+    "phase", [pytest.param(phase, marks=[] if phase in CHOSEN else pytest.mark.slow) for phase in PHASES]
+)
 def test_a_phase_that_s3_breaks_off_is_healed_by_the_next_run(
     spark: SparkSession, aws: StandIn, long_lived: Shop, phase: str
 ) -> None:

@@ -29,9 +29,13 @@ MOMENTS: Mapping[str, tuple[str, bool]] = {
     "compacting": (r"PUT .*/item/[^/]+\.parquet", False),
     "table registered, views not": (r"CreateTable .*", True),
 }
+# Those that every change has to pass; the others are slow tests.
+CHOSEN = ("about to commit", "committed, not registered", "compacting")
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize(
+    "moment", [pytest.param(moment, marks=[] if moment in CHOSEN else pytest.mark.slow) for moment in MOMENTS]
+)
 def test_a_kill_leaves_nothing_half_done(
     spark: SparkSession, aws: StandIn, glue: Any, tmp_path: Path, moment: str
 ) -> None:

@@ -163,7 +163,7 @@ def test_an_instant_is_that_of_its_commit_though_s3_tells_times_in_whole_seconds
     assert [(each["id"], each["kind"]) for each in silver.before(row["_hoodie_commit_time"]).collect()] == states[1]
 
 
-@pytest.mark.parametrize("history", [False, True])
+@pytest.mark.parametrize("history", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_every_batch_is_seen_however_quickly_it_was_compacted(
     spark: SparkSession, make_project: MakeProject, history: bool
 ) -> None:
