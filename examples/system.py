@@ -29,7 +29,13 @@ _REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 class Played(BaseModel):
-    """A phase of a system's life as the demonstration plays it, and what it says of each of the three steps."""
+    """A phase of a system's life as the demonstration plays it, and what it says of each of the three steps.
+
+    Attributes
+    ----------
+    tests:
+        Whether the build has the system's tests too. They take about as long as its models.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -37,6 +43,7 @@ class Played(BaseModel):
     generate: str
     ingest: str
     build: str
+    tests: bool = True
 
 
 class Look(BaseModel):
