@@ -15,7 +15,7 @@
     {%- endif -%}
 
     {%- set part = hudi_part_of_variables(before.told, upstreams) -%}
-    {%- if not var('compare_whole', false) and part is none and _reaches_many(target, changes.applied) -%}
+    {%- if not var('compare_whole', false) and part is none and _reaches_many(target, changes.applied, upstreams) -%}
         {%- do log(target ~ ': ' ~ changes.applied ~ ' events upstream: it is rebuilt, which takes less than to look for what they reach', info=true) -%}
         {%- do hudi_rebuild(target, target, wanted, upstreams) -%}
         {%- do return('') -%}
@@ -47,11 +47,13 @@
 {%- endmacro %}
 
 {#-
-    Whether events are so many that a rebuild takes less: more than one for 200 rows of the table (docs/performance.md). Rows lie by a
-    hash of their key, so that a few hundred are in every file, and all files are written again.
+    Whether events are so many that a rebuild takes less: more than one for 200 rows of the table, and for 200 events that ever came
+    to a source, which a rebuild reads whole (docs/performance.md). Rows lie by a hash of their key, so that a few hundred are in every
+    file, and all files are written again.
 -#}
-{% macro _reaches_many(target, applied) -%}
-    {%- if applied < 500 -%}
+{% macro _reaches_many(target, applied, upstreams) -%}
+    {%- set ever = upstreams.tables.values() | map(attribute='applied', default=0) | max -%}
+    {%- if applied <= 100 or applied * 200 <= ever -%}
         {%- do return(false) -%}
     {%- endif -%}
     {%- do return(applied * 200 > run_query('select count(*) as row_count from ' ~ target)[0]['row_count']) -%}
