@@ -15,6 +15,8 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "int": {"id": "int"},
     "text": {"code": "string"},
     "several": {"id": "int", "code": "string"},
+    "moment": {"since": "timestamp"},
+    "exact": {"place": "decimal(8,2)"},
     "none": {"id": "int"},
 }
 DATABASES = ("postgresql", "mariadb", "mysql", "sqlserver", "order_column", "order_ts", "dynamodb")
@@ -303,7 +305,7 @@ RULES = (
     Rule(("database", "optional"), lambda database, optional: optional == "with" or database in DATABASES[:3]),
     Rule(("carrier", "record_key"), lambda carrier, record_key: record_key == "absent" or carrier == "parquet"),
     Rule(("keys", "record_key"), lambda keys, record_key: record_key == "absent" or keys != "none"),
-    Rule(("keys", "record_key"), lambda keys, record_key: record_key != "scalar" or keys != "several"),
+    Rule(("keys", "record_key"), lambda keys, record_key: record_key != "scalar" or keys in ("int", "text")),
     Rule(("form", "record_key"), _written_key),
     Rule(("carrier", "names"), lambda carrier, names: names == "s3" or carrier != "parquet"),
     # What only the order of delivery says has none over partitions.

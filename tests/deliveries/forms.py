@@ -24,7 +24,7 @@ from deliveries.schemas import (
     text_of,
 )
 from deliveries.streams import stream_record
-from deliveries.values import kinds, written
+from deliveries.values import key_kind, kinds, written
 
 _SOURCE_TS_MS = 1_700_000_000_000
 # Where one JSON token ends and the next begins.
@@ -110,7 +110,10 @@ def key_schema(case: Case, topic: str) -> Any:
 
 
 def _key_kind(case: Case, topic: str) -> Kind:
-    columns = {name: (INT if kind == "int" else STRING).required for name, kind in case.key_columns.items()}
+    columns = {
+        name: key_kind(data_type, case["decimals"], in_milliseconds=case.in_milliseconds).required
+        for name, data_type in case.key_columns.items()
+    }
     return struct(f"{topic}.Key", columns)
 
 
@@ -201,7 +204,7 @@ def _image(case: Case, event: Event, row: Mapping[str, Any] | None) -> dict[str,
     """A row as Connect has it, with its key."""
     if row is None:
         return None
-    key = dict(zip(case.key_columns, event.key or (None,) * len(case.key_columns), strict=True))
+    key = _key_values(case, event)
     image = {**key, **{name: written(kind, row[name], case.placeholder) for name, kind in _column_kinds(case).items()}}
     if event.kind == "bad":
         if case["bad"] == "out_of_range":
@@ -209,6 +212,12 @@ def _image(case: Case, event: Event, row: Mapping[str, Any] | None) -> dict[str,
         if case["bad"] == "no_position" and case["database"] == "order_column":
             image["version"] = None
     return image
+
+
+def _key_values(case: Case, event: Event) -> dict[str, Any]:
+    """The key's columns as Connect has them; nulls of an event without a key."""
+    values = event.key or (None,) * len(case.key_columns)
+    return {name: written(kind, value) for (name, kind), value in zip(_key_kind(case, "").fields, values, strict=True)}
 
 
 def _op(case: Case, event: Event) -> str | None:
@@ -285,7 +294,7 @@ def _key_bytes(case: Case, event: Event, topic: str, book: Book) -> bytes | None
     kind = _key_kind(case, topic)
     if case["record_key"] == "scalar":
         return _scalar_bytes(case, kind, event.key[0])
-    key = dict(zip(case.key_columns, event.key, strict=True))
+    key = _key_values(case, event)
     if case["record_key"] in ("plain", "described"):
         return _json(kind, key, described=case["record_key"] == "described")
     return _encoded(case, kind, key, book)

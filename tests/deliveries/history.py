@@ -7,6 +7,8 @@ import zlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from deliveries.cases import Case
@@ -19,6 +21,8 @@ NOISE = ("message", "heartbeat", "transaction", "schema_change")
 AWKWARD = ("", ",", "a,b:1", '"', ".10", " Street", "null", "é\\", "0", " ", "{}", "[]")
 # Keys that bad events name, and nothing else.
 _BAD_KEYS = 900
+# Keys that are times go on from here, past 1970.
+_FIRST_MOMENT = datetime(1969, 12, 31, 23, 59, 58)
 # Offsets of a batch begin here, times its number: partitions have equal ones.
 _BATCH_OFFSETS = 1_000
 
@@ -79,6 +83,11 @@ def key_of(case: Case, number: int) -> Key:
         return (f"{number}{AWKWARD[number % len(AWKWARD)]}",)
     if case["keys"] == "several":
         return (number // 2, f"{AWKWARD[number % len(AWKWARD)]}{number % 2}")
+    if case["keys"] == "moment":
+        within = timedelta(milliseconds=number) if case.in_milliseconds else timedelta(microseconds=number)
+        return (_FIRST_MOMENT + timedelta(seconds=number) + within,)
+    if case["keys"] == "exact":
+        return (Decimal(25 * number - 50).scaleb(-2),)
     return (number,)
 
 

@@ -23,7 +23,7 @@ from registry_server import Served, serve
 from deliveries import carriers
 from deliveries.cases import LAYOUTS, Case
 from deliveries.forms import Book, Record, key_schema, record_of, unknown_id, value_schema
-from deliveries.history import File, delivered
+from deliveries.history import File, Key, delivered
 from deliveries.model import Expected, expected, expected_when_mended, mended
 from deliveries.values import micros
 from ingest.config.tables import Table
@@ -338,19 +338,21 @@ def _rows_that_differ(spark: SparkSession, project: DbtProject, play: _Played, w
     table = spark.table(declared.relation)
     yield from _types_that_differ(case, {column.name: column.data_type for column in declared.columns}, table.schema)
     shown = [
-        F.unix_micros(name).alias(name) if kind == "timestamp" else F.col(name) for name, kind in case.columns.items()
+        F.unix_micros(name).alias(name) if kind == "timestamp" else F.col(name)
+        for name, kind in {**case.key_columns, **case.columns}.items()
     ]
-    found = table.select(*case.key_columns, *shown, "__deleted").collect()
+    found = table.select(*shown, "__deleted").collect()
     live: list[str] = []
     dead: dict[Any, Mapping[str, Any]] = {}
     for row in found:
         values = {name: _plain(row[name]) for name in case.columns}
-        key = tuple(row[name] for name in case.key_columns)
+        key = tuple(_plain(row[name]) for name in case.key_columns)
         if row["__deleted"] == "true":
             dead[key] = values
         else:
             live.append(_shown(key, values))
-    due = [_shown(key, _due(case, row)) for key, row in wanted.rows]
+    due = [_shown(_meant_key(key), _due(case, row)) for key, row in wanted.rows]
+    gone = {_meant_key(key): left for key, left in wanted.gone.items()}
     for text in sorted(set(live) - set(due)):
         yield f"silver has  {text}"
     for text in sorted(set(due) - set(live)):
@@ -360,11 +362,11 @@ def _rows_that_differ(spark: SparkSession, project: DbtProject, play: _Played, w
     if case["keys"] == "none":
         return
     # What a truncate removes of the batch that brought it never was in silver.
-    missing = set() if case["truncate"] != "none" else wanted.gone.keys() - dead.keys()
-    if missing or dead.keys() - wanted.gone.keys():
-        yield f"tombstones are of {sorted(dead, key=repr)}, expected {sorted(wanted.gone, key=repr)}"
+    missing = set() if case["truncate"] != "none" else gone.keys() - dead.keys()
+    if missing or dead.keys() - gone.keys():
+        yield f"tombstones are of {sorted(dead, key=repr)}, expected {sorted(gone, key=repr)}"
     for key, tombstone in dead.items():
-        left = wanted.gone.get(key)
+        left = gone.get(key)
         due_left = None if left is None else _shown(key, _due(case, left))
         if due_left is not None and _shown(key, tombstone) != due_left:
             yield f"the tombstone is {_shown(key, tombstone)}, expected {due_left}"
@@ -381,6 +383,10 @@ def _types_that_differ(case: Case, declared: Mapping[str, T.DataType], found: T.
 def _due(case: Case, row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of the model as silver has it."""
     return {name: _meant(row[name]) for name in case.columns}
+
+
+def _meant_key(key: Key) -> Key:
+    return tuple(map(_meant, key))
 
 
 def _meant(value: Any) -> Any:

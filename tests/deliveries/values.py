@@ -107,13 +107,24 @@ def kinds(decimals: str, *, in_milliseconds: bool) -> dict[str, Kind]:
         "exact": exact,
         "ratio": DOUBLE,
         "day": Kind("int32", "io.debezium.time.Date"),
-        "at": Kind("int64", f"io.debezium.time.{'Timestamp' if in_milliseconds else 'MicroTimestamp'}"),
+        "at": _moment(in_milliseconds=in_milliseconds),
         "seen": Kind("string", "io.debezium.time.ZonedTimestamp"),
         "note": STRING,
         "blob": BYTES,
         "tags": array_of(STRING),
         "nums": array_of(INT),
     }
+
+
+def key_kind(data_type: str, decimals: str, *, in_milliseconds: bool) -> Kind:
+    """How Debezium describes a column of the key."""
+    if data_type == "decimal(8,2)":
+        return STRING if decimals == "text" else decimal_of(8, 2)
+    return {"int": INT, "string": STRING, "timestamp": _moment(in_milliseconds=in_milliseconds)}[data_type]
+
+
+def _moment(*, in_milliseconds: bool) -> Kind:
+    return Kind("int64", f"io.debezium.time.{'Timestamp' if in_milliseconds else 'MicroTimestamp'}")
 
 
 def written(kind: Kind, value: Any, placeholder: str = "") -> Any:
