@@ -249,7 +249,7 @@ def _with_silver(table: Table, silver: Sequence[Column] | None) -> tuple[dict[st
                 differences.append(_declared(name, "incompatible", other, wanted, effect, fails=True))
                 continue
             effect = "the run fails: a column of the key or the partition cannot be added to rows that lack it"
-            fails = name in (*table.key, *table.options.partition_by) or declared.substring_of is not None
+            fails = name in _placing(table) or declared.substring_of is not None
             told = effect if fails else "silver gets the column; rows that are there have null"
             differences.append(_declared(name, "add", "", wanted, told, fails=fails))
             continue
@@ -263,7 +263,10 @@ def _with_silver(table: Table, silver: Sequence[Column] | None) -> tuple[dict[st
             continue
         shown = have.simpleString()
         if is_wider(declared.data_type, have):
-            differences.append(_declared(name, "widen", shown, wanted, "silver's column is widened"))
+            fails = _is_fixed(table, name, declared.data_type, have)
+            effect = f"the run fails: rows are found by the texts of its values, which have others then; {_ANEW}"
+            told = effect if fails else "silver's column is widened"
+            differences.append(_declared(name, "widen", shown, wanted, told, fails=fails))
         elif is_wider(have, declared.data_type):
             differences.append(_declared(name, "narrow", shown, wanted, "silver keeps its wider type"))
             columns[name] = replace(declared, data_type=have)
@@ -285,6 +288,20 @@ def _with_silver(table: Table, silver: Sequence[Column] | None) -> tuple[dict[st
             )
             columns[name] = replace(column, declared=False)
     return columns, differences
+
+
+def _placing(table: Table) -> tuple[str, ...]:
+    """The columns that rows are found by."""
+    return (*table.key, *table.options.partition_by)
+
+
+def _is_fixed(table: Table, name: str, wide: T.DataType, narrow: T.DataType) -> bool:
+    """Whether rows are found by the texts of a column's values, which are others in the wider type."""
+    if isinstance(wide, T.DecimalType) and isinstance(narrow, T.DecimalType):
+        keeps_texts = wide.scale == narrow.scale
+    else:
+        keeps_texts = isinstance(wide, T.LongType)
+    return name in _placing(table) and not keeps_texts
 
 
 def _declared(column: str, kind: Kind, found: str, expected: str, effect: str, *, fails: bool = False) -> Difference:
@@ -322,7 +339,7 @@ def _with_version(
     findings = [_refused(seen, "incompatible", "", policy.incompatible, why) for seen, why in clashing]
     if version.whole:
         findings += [
-            finding for name, seen in names.items() if (finding := _of_column(columns[name], seen, policy)) is not None
+            finding for name, seen in names.items() if (finding := _of_column(columns[name], seen, table)) is not None
         ]
     findings += [_of_added(seen, policy) for seen in added]
     required, dropped = _dropped(table, version, names)
@@ -333,8 +350,9 @@ def _with_version(
     return after, Reading(renamed, refused, required), differences
 
 
-def _of_column(column: Column, seen: EventField, policy: SchemaPolicy) -> _Finding | None:
+def _of_column(column: Column, seen: EventField, table: Table) -> _Finding | None:
     """What a column's field makes of a run; None where both have one type, or nothing tells them apart."""
+    policy = table.options.schema_policy
     expected = column.source_type.simpleString()
     if not _is_convertible(seen, column.source_type):
         told = f"column {column.name}: a {seen.data_type.simpleString()} is never a {expected}"
@@ -343,16 +361,20 @@ def _of_column(column: Column, seen: EventField, policy: SchemaPolicy) -> _Findi
     if found is None or _has_no_width(seen):
         return None
     if is_wider(found.data_type, column.source_type):
-        return _widened(column, found.data_type, policy)
+        is_fixed = _is_fixed(table, column.name, found.data_type, column.source_type)
+        return _widened(column, found.data_type, policy, is_fixed=is_fixed)
     if is_wider(column.source_type, found.data_type):
         shown = found.data_type.simpleString()
         return _noted(column.name, "narrow", shown, expected, policy.narrow, "silver keeps its wider type")
     return None
 
 
-def _widened(column: Column, to: T.DataType, policy: SchemaPolicy) -> _Finding:
+def _widened(column: Column, to: T.DataType, policy: SchemaPolicy, *, is_fixed: bool) -> _Finding:
+    """`is_fixed`: as `_is_fixed` says."""
     after, effect = None, "silver keeps its type; values that do not fit are quarantined"
-    if policy.widen == "evolve" and column.hashed_from is None:
+    if is_fixed:
+        effect = "silver keeps its type, by which rows are found; values that do not fit are quarantined"
+    elif policy.widen == "evolve" and column.hashed_from is None:
         after, effect = replace(column, data_type=to), "silver's column is widened"
     elif policy.widen == "evolve" and is_hashable(to):
         after, effect = replace(column, hashed_from=to), "silver has the hashes of the wider values too"

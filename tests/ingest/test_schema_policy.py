@@ -110,6 +110,37 @@ def test_the_declaration_against_silver(
         assert shown(found.columns) == f"id int, a {then}, gone string"
 
 
+# The type of a column of the key or the partition, a wider one, whether a value's text is the same in both.
+FOUND_BY = (
+    ("int", LONG, True),
+    ("decimal(8,2)", T.DecimalType(12, 2), True),
+    ("decimal(8,2)", T.DecimalType(12, 4), False),
+    ("float", DOUBLE, False),
+    ("int", DOUBLE, False),
+)
+
+
+@pytest.mark.parametrize("place", ["key", "partition_by"])
+@pytest.mark.parametrize(("narrow", "wide", "is_same"), FOUND_BY)
+def test_a_column_that_rows_are_found_by_is_widened_where_its_texts_stay(
+    place: str, narrow: str, wide: T.DataType, is_same: bool, make_project: MakeProject
+) -> None:
+    """A row whose key was 1.00 was there again as 1.0000, and deletes did not find it."""
+
+    def declared(data_type: str) -> Table:
+        options = {"key": ["id", "a"]} if place == "key" else {"partition_by": ["a"]}
+        entry = table_of("t", {"id": "int", "a": data_type}, ["id"])
+        entry["config"]["meta"]["ingest"] |= options
+        return make_project({"tables": [entry]}).source().tables[0]
+
+    silver = declared(narrow).columns
+    assert bool(plan(declared(wide.simpleString()), silver).failures) != is_same
+    of_events = plan(declared(narrow), silver, [seen(id=INT, a=wide)])
+    assert [f"{item.kind} {item.column}" for item in of_events.differences] == ["widen a"]
+    assert not of_events.failures
+    assert shown(of_events.columns) == f"id int, a {wide.simpleString() if is_same else narrow}"
+
+
 def test_columns_that_older_events_brought_outlive_events_without_them(make_project: MakeProject) -> None:
     declaration = table(make_project)
     first = plan(declaration, None, [seen(**SAME, c=INT), seen(**SAME), seen(**SAME, c=LONG)])
