@@ -37,6 +37,7 @@ from ingest.decode.decoded import MISREAD
 from ingest.errors import InputError
 from ingest.landing.completion import as_silver, told_again, with_every_value
 from ingest.landing.tombstones import knowing_deletes, with_unexplained
+from ingest.schema.connectors import order_of
 from ingest.silver import change_log, quarantine
 from ingest.silver.erased_keys import known_salts, without_erased
 from ingest.silver.places import with_departures
@@ -435,6 +436,10 @@ def _commit(batch: Batch, position: str, share: float) -> Counts:
         hashed=silver.hashed,
         key=table.key,
         partition_by=tuple(table.options.partition_by),
+        derived=silver.derived,
+        metadata=silver.metadata,
+        order=order_of(table).told,
+        has_history=table.options.history,
     )
     if table.options.history:
         change_log.put(

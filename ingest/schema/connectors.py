@@ -117,6 +117,11 @@ class Order(ABC):
     columns: tuple[str, ...]
     orders_reads: bool = False
 
+    @property
+    @abstractmethod
+    def told(self) -> str:
+        """What it orders by: places of two orders are not compared with each other."""
+
     @abstractmethod
     def position(self) -> Expression:
         """Where a change stands, as a text that sorts as the log does; null where an event has no place in it."""
@@ -142,6 +147,10 @@ class LogOrder(Order):
         required = [column for column in LOG_COLUMNS[connector] if column.required]
         names = tuple(column.name for column in required)
         return cls(names, fields=tuple(".".join(column.envelope) for column in required))
+
+    @property
+    def told(self) -> str:
+        return f"the log ({', '.join(self.columns)})"
 
     def missing(self, *, is_envelope: bool) -> str:
         fields = ", ".join(self.fields)
@@ -221,6 +230,10 @@ class DeclaredOrder(Order):
     """`order_by`: the declared columns, of the table or of Debezium's metadata. Of a tie the later delivered counts."""
 
     types: tuple[T.DataType, ...] = ()
+
+    @property
+    def told(self) -> str:
+        return f"order_by ({', '.join(self.columns)})"
 
     def position(self) -> Expression:
         first, *others = map(_sortable, self.columns, self.types)

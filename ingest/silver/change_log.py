@@ -49,7 +49,8 @@ def put(
 ) -> None:
     """Writes the good changes of a batch to the history: superseded, late and repeated ones, and truncates as well.
 
-    A history that begins after its silver table begins with silver's rows: what was before them is not known.
+    A history that begins after its silver table begins with silver's rows, and so goes on one that was not kept for a
+    while: what was before them is not known.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ def put(
     history = changes_of(silver)
     if state is None:
         history.remove_empty()
-    if state is not None and not history.is_committed():
+    if state is not None and (state.has_history is False or not history.is_committed()):
         rows = rows.unionByName(_as_kept(_held(silver), table))
     _write(history, rows, buckets)
 

@@ -91,6 +91,14 @@ class State:
         (`ingest.operations.erase`).
     key, partition_by:
         What the rows are known by, and where they lie, as declared; None in commits of older versions.
+    derived:
+        The columns that silver derives from the key, by name, with how; None in commits of older versions.
+    metadata:
+        The columns of Debezium's metadata that silver has; None in commits of older versions.
+    order:
+        What the positions of the epoch are made of (`ingest.schema.connectors.Order`); '' in commits of older versions.
+    has_history:
+        Whether the batch was kept in the table's history; None in commits of older versions.
     instant:
         Hudi's instant of the commit (its completion time where the table's version records it).
     """
@@ -113,6 +121,10 @@ class State:
     awaits_deletes: bool = False
     key: tuple[str, ...] | None = None
     partition_by: tuple[str, ...] | None = None
+    derived: Mapping[str, str] | None = None
+    metadata: tuple[str, ...] | None = None
+    order: str = ""
+    has_history: bool | None = None
     instant: str = ""
 
     @classmethod
@@ -144,7 +156,7 @@ class State:
         erased = tuple(content.get("erased", ()))
         # Before tombstones could be deletes, they meant nothing.
         content.setdefault("says_deletes", True)
-        for name in ("key", "partition_by"):
+        for name in ("key", "partition_by", "metadata"):
             if content.get(name) is not None:
                 content[name] = tuple(content[name])
         known |= {"says_deletes"}

@@ -19,6 +19,7 @@ from ingest.config.sources_file import RESERVED, parse_data_type
 from ingest.config.tables import Column, Table
 from ingest.errors import WriteError
 from ingest.schema.change import metadata_columns, silver_columns
+from ingest.schema.connectors import order_of
 from ingest.schema.masking import fingerprint, salt_of
 from ingest.silver.catalog.base import Entry
 from ingest.silver.catalog.hive import HiveCatalog
@@ -137,10 +138,13 @@ class SilverTable:
             client.getActiveTimeline()
         except Py4JJavaError as error:
             raise write_error(error, where=self.path) from error
+        is_altered = False
         for metadata, instant in timeline.commits(client):
             committed = True
             if text := metadata.getExtraMetadata().get(STATE_KEY):
                 state = State.from_text(str(text), instant)
+                if is_altered:
+                    state = replace(state, columns={})
                 if state.is_prepared:
                     return None
                 if state.epoch > self.table.options.epoch:
@@ -153,6 +157,8 @@ class SilverTable:
                 self._require_salt(state)
                 self._require_layout(state, client.getTableConfig())
                 return state
+            # Another writer may have altered the columns: they are looked up (`held`).
+            is_altered = is_altered or str(metadata.getOperationType()) != "COMPACT"
         if not committed:
             if client.getActiveTimeline().empty():
                 self._require_no_files()
@@ -216,6 +222,7 @@ class SilverTable:
         for name, declared, landed, why in (
             ("key", list(self.table.key), state.key, "its rows are found by it"),
             ("partition_by", list(options.partition_by), state.partition_by, "its rows are found by it"),
+            ("substring_of", self.derived, state.derived, "its rows have what it gave them"),
             ("table_type", options.table_type, table_type, "its files are of it"),
             ("table_version", options.table_version, version, "its files are of it"),
         ):
@@ -228,6 +235,29 @@ class SilverTable:
                     action="declare it as before, or land the table anew, by another location and `identifier`; "
                     "nothing was landed",
                 )
+        self._require_order(state)
+
+    def _require_order(self, state: State) -> None:
+        """Hudi writes no row that lacks a column of the table; and places of another order would sort before those that
+        are there, or behind, whatever came first."""
+        lacking = [name for name in state.metadata or () if name not in self.metadata]
+        if lacking:
+            raise WriteError(
+                f"silver has {', '.join(lacking)}, which no event has by the declaration",
+                where=self.table.where,
+                expected="connector, order_by and consistent as the table was landed with",
+                action="declare them so, or land the table anew, by another location and `identifier`; "
+                "nothing was landed",
+            )
+        order = order_of(self.table).told
+        if state.order not in ("", order) and self.table.options.epoch == state.epoch:
+            raise WriteError(
+                f"the declaration orders changes by {order}, the table was landed by {state.order}",
+                where=self.table.where,
+                expected="one order within an epoch: places of two cannot be compared",
+                action="declare connector and order_by as before to land what is unread by them, then raise `epoch` "
+                "with the new order: all that is read from then on is newer; nothing was landed",
+            )
 
     def has_left_its_buckets(self, state: State) -> bool:
         """Whether another writer has written to files since that are no buckets: no batch would find their rows.
@@ -239,6 +269,20 @@ class SilverTable:
             not (_OF_BUCKET.match(file) and int(file[:8]) < buckets)
             for file in self.hudi.timeline.file_ids_after(state.instant)
         )
+
+    @property
+    def metadata(self) -> tuple[str, ...]:
+        """The columns of Debezium's metadata that events have by the declaration."""
+        return tuple(column.name for column in metadata_columns(self.table))
+
+    @property
+    def derived(self) -> dict[str, str]:
+        """The columns that are derived from the key, with how, as `State` keeps them."""
+        return {
+            column.name: f"substring({part.column}, {part.start}, {part.length})"
+            for column in self.table.columns
+            if (part := column.substring_of) is not None
+        }
 
     @property
     def hashed(self) -> dict[str, str]:

@@ -92,6 +92,22 @@ def test_a_planned_clustering_is_refused_and_carried_out_it_is_not(
     assert project.rows(spark, "orders", "value") == [{"value": "c"}, {"value": "b"}]
 
 
+def test_a_column_that_sql_has_added_is_kept(make_project: MakeProject, spark: SparkSession) -> None:
+    """No batch was landed from then on: Hudi writes no row that lacks a column of the table."""
+    project = shop(make_project, table_type="cow")
+    project.land_well(spark)
+    relation = f"{project.schema}.orders"
+    spark.sql(f"alter table {relation} add columns (remark string)")
+    project.deliver("shop.orders", 10, [pg("u", 10, id=1, value="c")])
+    project.land_well(spark)
+    spark.sql(f"update {relation} set remark = 'mine' where id = 1")
+    project.deliver("shop.orders", 20, [pg("u", 20, id=1, value="d")])
+    project.land_well(spark)
+    assert project.rows(spark, "orders", "value", "remark") == [
+        {"value": "d", "remark": "mine"}, {"value": "b", "remark": None},
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("gone", [".hoodie", pytest.param(".hoodie/timeline", marks=pytest.mark.slow)])
 def test_files_without_their_table_are_no_rows_of_a_new_one(
     gone: str, make_project: MakeProject, spark: SparkSession

@@ -165,6 +165,77 @@ def test_another_key_or_other_partitions_are_refused(make_project: MakeProject, 
     assert project.rows(spark, "order_line") == [{"a": 1, "b": "x", "c": "y"}]
 
 
+@pytest.mark.spark
+@pytest.mark.slow
+def test_another_order_is_refused_within_an_epoch(make_project: MakeProject, spark: SparkSession) -> None:
+    """All that came since was older than what was there, and superseded without a word."""
+    columns = {"id": "int", "at": "bigint", "seq": "int"}
+
+    def declare(connector: Any = None, **options: Any) -> None:
+        project.declare({"tables": [table_of("order_line", columns, ["id"], connector=connector, **options)]})
+
+    project = make_project()
+    declare(order_by=["at"])
+    project.deliver("shop.order_line", 0, [{"id": 1, "at": 1000, "seq": 1}])
+    project.land_well(spark)
+    project.deliver("shop.order_line", 10, [pg("u", 10, id=1, at=1001, seq=2)])
+    for connector, options in ((None, {"order_by": ["seq"]}), ("postgresql", {})):
+        declare(connector, **options)
+        told = project.land(spark)["order_line"].error
+        assert told is not None
+        assert "one order within an epoch" in told.message
+    declare("postgresql", epoch=1)
+    assert project.land_well(spark)["order_line"].counts.applied == 1
+    assert project.rows(spark, "order_line", "seq") == [{"seq": 2}]
+    declare("mariadb", epoch=2)
+    told = project.land(spark)["order_line"].error
+    assert told is not None
+    assert "silver has __lsn, __source_sequence, which no event has by the declaration" in told.message
+
+
+@pytest.mark.spark
+def test_another_substring_of_the_key_is_refused(make_project: MakeProject, spark: SparkSession) -> None:
+    """The row was there twice: in the partition of its old characters, and in that of its new ones."""
+
+    def declare(length: int) -> None:
+        entry = table_of("order_line", {"id": "string", "end": "string"}, ["id"], partition_by=["end"])
+        derived = {"column": "id", "start": -length, "length": length}
+        entry["columns"][1]["config"] = {"meta": {"ingest": {"substring_of": derived}}}
+        project.declare({"tables": [entry]})
+
+    project = make_project()
+    declare(1)
+    project.deliver("shop.order_line", 0, [pg("c", 1, id="abc")])
+    project.land_well(spark)
+    declare(2)
+    project.deliver("shop.order_line", 10, [pg("u", 2, id="abc")])
+    told = project.land(spark)["order_line"].error
+    assert told is not None
+    assert "the table was landed with {'end': 'substring(id, -1, 1)'}" in told.message
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_history_that_was_not_kept_for_a_while_goes_on_with_silvers_rows(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """Of a row that changed meanwhile it had the old values, and of a deleted one that it is there."""
+
+    def land(history: bool, offset: int, *events: Row) -> None:
+        project.declare({"tables": [table_of("order_line", COLUMNS, ["id"], history=history)]})
+        project.deliver("shop.order_line", offset, events)
+        project.land_well(spark)
+
+    project = make_project()
+    land(True, 0, pg("c", 1, id=1, value="a"), pg("c", 2, id=2, value="b"))
+    land(False, 10, pg("u", 10, id=1, value="meanwhile"), pg("d", 11, id=2, value=None))
+    land(True, 20, pg("c", 20, id=3, value="c"))
+    kept = spark.table(f"{project.schema}.order_line__changes").orderBy("id", "__position")
+    assert [tuple(row) for row in kept.select("id", "value", "__op").collect()] == [
+        (1, "a", "c"), (1, "meanwhile", "u"), (2, "b", "c"), (2, None, "d"), (3, "c", "c"),
+    ]  # fmt: skip
+
+
 def test_declarations_of_one_table_are_refused(make_project: MakeProject) -> None:
     project = make_project({"tables": [table_of("orders", COLUMNS, ["id"])]})
     entry = {**table_of("orders", COLUMNS, ["id"])}
