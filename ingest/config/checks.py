@@ -37,9 +37,10 @@ def refuse_clashes(declared: tuple[Table, ...]) -> None:
             )
         beside = {name.lower(): what for name, what in table.beside.items()}
         for other in declared:
-            if other is not table and other.location == table.location:
+            if other is not table and f"{other.location}/".startswith(f"{table.location}/"):
+                told = "have one location" if other.location == table.location else "lie one within the other"
                 raise DeclarationError(
-                    f"tables '{table.name}' and '{other.name}' have one location, {table.location}",
+                    f"tables '{table.name}' and '{other.name}' {told}: {table.location}",
                     where=table.where,
                     expected="a location of its own for each",
                 )
@@ -129,6 +130,12 @@ def require_chosen(names: list[str], excluded: tuple[str, ...], options: IngestO
         ("order_by", options.order_by),
     ):
         for column in chosen:
+            if chosen.count(column) > 1:
+                raise DeclarationError(
+                    f"{key} names '{column}' twice",
+                    where=f"{where}: config.meta.ingest.{key}",
+                    expected="each column once",
+                )
             if key == "order_by" and column in ordering_columns(options.connector):
                 continue
             if column in excluded:

@@ -33,6 +33,13 @@ _SECRET_KEYS = ("password", "hash_salt")
 _SECRET_SETTING = re.compile(r"^sasl[.]jaas[.]config$|[.]password$|^ssl[.](keystore[.]key|keystore[.]certificate)")
 
 
+def of_one_folder(name: str) -> str:
+    """A folder or a topic by its name. Of a pattern Spark reads several folders, and files have no place below one."""
+    if re.search(r"[*?{}\[\]]", name):
+        raise ValueError(f"'{name}' is a pattern: expected a name without any of *?{{}}[]")
+    return name
+
+
 class RegistryConnection(BaseModel):
     """The schema registry of a connection. The password stands in no text of it.
 
@@ -121,6 +128,11 @@ class FilesConnection(EventConnection):
     type: Literal["files"]
     path: str
     batch_bytes: ByteSize = Field(default=_BATCH_BYTES, ge=1)
+
+    @field_validator("path")
+    @classmethod
+    def _of_one_folder(cls, path: str) -> str:
+        return of_one_folder(path)
 
     def folder_of(self, topic: str) -> str:
         """Where the files of a topic are."""
@@ -242,7 +254,7 @@ def read_connections(path: Path, renderer: Renderer) -> dict[str, Connection]:
         One says what cannot be meant, or has a secret written into the file.
     """
     connections: dict[str, Connection] = {}
-    for name, raw in read_yaml(path).items():
+    for name, raw in ((str(key), raw) for key, raw in read_yaml(path).items()):
         where = f"{path}: {name}"
         kind = raw.get("type") if isinstance(raw, dict) else None
         model = _model(str(kind), where) if isinstance(raw, dict) else FilesConnection

@@ -17,7 +17,7 @@ from ingest.config.connections import (
     JdbcConnection,
     read_connections,
 )
-from ingest.config.rendering import Renderer, Yaml, read_yaml
+from ingest.config.rendering import Renderer, Yaml, mapping, read_yaml
 from ingest.errors import DeclarationError
 
 
@@ -51,7 +51,7 @@ class Project:
         root = _find_project(project_dir)
         project_file = root / "dbt_project.yml"
         raw = read_yaml(project_file)
-        variables = raw.get("vars") or {}
+        variables = mapping(raw.get("vars"), where=f"{project_file}: vars")
         renderer = Renderer(variables)
         name = str(renderer.render(raw.get("profile") or raw.get("name"), where=f"{project_file}: profile"))
         directory = _find_profiles(root, profiles_dir)
@@ -63,11 +63,11 @@ class Project:
                 where=str(profiles_file),
                 expected=f"the profile that {project_file} names; found: {', '.join(profiles) or 'none'}",
             )
-        profile = profiles[name] or {}
+        profile = mapping(profiles[name], where=f"{profiles_file}: {name}")
         target_name = target or str(
             renderer.render(profile.get("target", "default"), where=f"{profiles_file}: {name}.target")
         )
-        outputs = profile.get("outputs") or {}
+        outputs = mapping(profile.get("outputs"), where=f"{profiles_file}: {name}.outputs")
         if target_name not in outputs:
             raise DeclarationError(
                 f"profile '{name}' has no target '{target_name}'",
@@ -75,7 +75,9 @@ class Project:
                 expected=f"one of: {', '.join(outputs) or 'none is there'}",
                 action="choose one with --target, or add it",
             )
-        output = renderer.render(outputs[target_name], where=f"{profiles_file}: {name}.outputs.{target_name}")
+        place = f"{profiles_file}: {name}.outputs.{target_name}"
+        output = mapping(renderer.render(outputs[target_name], where=place), where=place)
+        mapping(output.get("server_side_parameters"), where=f"{place}.server_side_parameters")
         shown = {
             "name": target_name,
             "profile_name": name,
@@ -90,7 +92,7 @@ class Project:
             name=str(raw.get("name")),
             target_name=target_name,
             target=output,
-            model_paths=tuple(raw.get("model-paths") or ["models"]),
+            model_paths=_model_paths(raw, where=f"{project_file}: model-paths"),
             connections=read_connections(directory / "connections.yml", with_target),
             renderer=with_target,
         )
@@ -123,6 +125,13 @@ class Project:
             where=where,
             expected=f"one of {self.profiles_dir / 'connections.yml'}: {', '.join(known) or 'none'}",
         )
+
+
+def _model_paths(raw: Yaml, *, where: str) -> tuple[str, ...]:
+    paths = raw.get("model-paths") or ["models"]
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+        raise DeclarationError(f"is {paths!r}", where=where, expected="a list of folders, such as [models]")
+    return tuple(paths)
 
 
 def _find_project(project_dir: Path | None) -> Path:

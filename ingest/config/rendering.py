@@ -78,6 +78,20 @@ class Renderer:
         return value
 
 
+class _UniqueKeys(yaml.SafeLoader):
+    """YAML whose mappings have each key once: of two, the first would be passed over without a word."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        """A mapping, as it stands in the file: keys that it merges in (`<<`) are none of its own."""
+        node = super().compose_mapping_node(anchor)
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.MarkedYAMLError(problem=f"the key '{key.value}' is there twice", problem_mark=key.start_mark)
+            seen.add(key.value if isinstance(key, yaml.ScalarNode) else key)
+        return node
+
+
 def read_yaml(path: Path) -> Yaml:
     """A YAML file whose top level is a mapping; DeclarationError where it is none, or is not there."""
     if not path.is_file():
@@ -85,16 +99,17 @@ def read_yaml(path: Path) -> Yaml:
             "there is no such file", where=str(path), action="check --project-dir and --profiles-dir"
         )
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = _UniqueKeys(path.read_text(encoding="utf-8")).get_single_data()
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise DeclarationError(f"is not YAML: {error}", where=str(path)) from error
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        raise DeclarationError(
-            f"holds a {type(content).__name__}", where=str(path), expected="a mapping of keys at the top level"
-        )
-    return cast(Yaml, content)
+    return mapping(content, where=str(path))
+
+
+def mapping(content: Any, *, where: str) -> Yaml:
+    """What should be a mapping of keys, empty where there is nothing; DeclarationError where it is something else."""
+    if content is not None and not isinstance(content, dict):
+        raise DeclarationError(f"holds a {type(content).__name__}", where=where, expected="a mapping of keys")
+    return cast(Yaml, content or {})
 
 
 def _secret_of_file(name: str) -> str | None:

@@ -54,6 +54,8 @@ SCALAR_TYPES: Mapping[str, T.DataType] = {
 _DECIMAL = re.compile(r"(?:decimal|numeric)\((\d+),\s*(\d+)\)")
 # What ingest adds to every silver table, and Hudi's own columns: a column of such a name could not be told apart.
 RESERVED = re.compile(r"(__|_hoodie_).*")
+# Between the folders of a path: one is meant, and none behind the last.
+_SLASHES = re.compile(r"(?<!:)/+")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_]+")
 
 
@@ -224,7 +226,7 @@ def _table(project: Project, file: Path, source: str, schema: str, defaults: Yam
     where = f"{file}: {source}.{name}"
     refusals = Refusals()
     external = refusals.of(_external, raw, where=where)
-    location = str((external or {}).get("location") or name)
+    location = _SLASHES.sub("/", str((external or {}).get("location") or name)).rstrip("/") or "/"
     version = required_table_version(location if _is_absolute(location) else project.lake_root)
     by_place = {} if version is None else {"table_version": version}
     options = refusals.of(_options, {**by_place, **defaults, **_ingest_meta(raw, where=where)}, where=where)
@@ -302,7 +304,11 @@ def _is_absolute(location: str) -> bool:
 
 
 def _external(raw: Yaml, *, where: str) -> Yaml:
-    external: Yaml = raw.get("external") or {}
+    external = raw.get("external") or {}
+    if not isinstance(external, dict):
+        raise DeclarationError(
+            f"external is {external!r}", where=where, expected="a mapping of keys, such as {using: hudi, location: ...}"
+        )
     if external.get("using", "hudi") != "hudi":
         raise DeclarationError(f"external.using is '{external['using']}'", where=where, expected="hudi")
     return external

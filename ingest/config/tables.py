@@ -9,10 +9,10 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pyspark.sql import types as T
 
-from ingest.config.connections import EventConnection, JdbcConnection
+from ingest.config.connections import EventConnection, JdbcConnection, of_one_folder
 from ingest.config.connectors import TRANSACTIONAL, VIEWED, ConnectorName, StreamViewType
 
 SemanticType = Literal[
@@ -39,6 +39,12 @@ class QuarantineLimit(BaseModel):
 
     rows: int | None = Field(default=None, ge=0)
     share: float | None = Field(default=None, ge=0, le=1)
+
+    @model_validator(mode="after")
+    def _limits(self) -> QuarantineLimit:
+        if self.rows is None and self.share is None:
+            raise ValueError("quarantine_limit has neither rows nor share: one of them says what is too much")
+        return self
 
 
 class Database(BaseModel):
@@ -98,6 +104,11 @@ class IngestOptions(BaseModel):
     database: Database | None = None
     consistent: Literal["table", "transaction"] = "table"
     transaction_topic: str | None = Field(default=None, min_length=1)
+
+    @field_validator("topic")
+    @classmethod
+    def _of_one_topic(cls, topic: str) -> str:
+        return of_one_folder(topic)
 
     @model_validator(mode="after")
     def _consistent(self) -> IngestOptions:

@@ -55,6 +55,10 @@ WRONG: dict[str, tuple[Change, tuple[str, ...]]] = {
         ("connector is 'oracle'", "'postgresql', 'mariadb'"),
     ),
     "missing topic": (lambda s: ingest_of(s).pop("topic"), ("topic is missing",)),
+    "pattern of topics": (
+        lambda s: ingest_of(s).update(topic="shop.*"),
+        ("order_line: config.meta.ingest", "'shop.*' is a pattern"),
+    ),
     "empty topic": (lambda s: ingest_of(s).update(topic=""), ("topic is ''",)),
     "key is a text": (lambda s: ingest_of(s).update(key="order_id"), ("key is 'order_id'",)),
     "key is no column": (
@@ -133,6 +137,34 @@ WRONG: dict[str, tuple[Change, tuple[str, ...]]] = {
     "not a hudi table": (
         lambda s: s["tables"][0].update(external={"using": "delta"}),
         ("external.using is 'delta'", "hudi"),
+    ),
+    "external is a text": (
+        lambda s: s["tables"][0].update(external="hudi"),
+        ("order_line: external is 'hudi'", "a mapping of keys"),
+    ),
+    "a column of the key twice": (
+        lambda s: ingest_of(s).update(key=["order_id", "line", "order_id"]),
+        ("ingest.key", "key names 'order_id' twice"),
+    ),
+    "a column of the partition twice": (
+        lambda s: ingest_of(s).update(partition_by=["line", "line"]),
+        ("ingest.partition_by", "partition_by names 'line' twice"),
+    ),
+    "no limit of the quarantine": (
+        lambda s: ingest_of(s).update(quarantine_limit={}),
+        ("quarantine_limit has neither rows nor share",),
+    ),
+    "a location within another one": (
+        lambda s: s["tables"].append(
+            {**table_of("inner", {"id": "int"}, ["id"]), "external": {"location": "order_line//part/"}}
+        ),
+        ("tables 'order_line' and 'inner' lie one within the other: order_line",),
+    ),
+    "one location, written in two ways": (
+        lambda s: s["tables"].append(
+            {**table_of("again", {"id": "int"}, ["id"]), "external": {"location": "order_line/"}}
+        ),
+        ("tables 'order_line' and 'again' have one location: order_line",),
     ),
     "bad jinja": (
         lambda s: ingest_of(s).update(topic="{{ env_var('X' }}"),
@@ -235,6 +267,7 @@ def test_one_refusal_is_told_as_it_is(make_project: MakeProject) -> None:
         (b"sources: \xff\xfe\n", "is not YAML"),
         (b"sources:\n- 7\n", "name is None"),
         (b"sources: shop\n", "a list"),
+        (b"sources:\n- {name: shop, schema: a, schema: b}\n", "the key 'schema' is there twice"),
     ],
 )
 def test_a_file_that_is_none_is_refused_with_its_name(content: bytes, told: str, make_project: MakeProject) -> None:
@@ -432,6 +465,37 @@ def test_a_target_or_profile_that_is_not_there_is_answered_with_those_that_are(p
 
 
 @pytest.mark.parametrize(
+    ("file", "text", "told"),
+    [
+        ("dbt_project.yml", "name: tested\nprofile: lakehouse\nmodel-paths: models\n", "model-paths: is 'models'"),
+        ("dbt_project.yml", "name: tested\nprofile: lakehouse\nvars: [x]\n", "vars: holds a list"),
+        ("profiles.yml", "lakehouse: dev\n", "lakehouse: holds a str"),
+        ("profiles.yml", "lakehouse: {target: dev, outputs: [dev]}\n", "lakehouse.outputs: holds a list"),
+        ("profiles.yml", "lakehouse: {target: dev, outputs: {dev: spark}}\n", "outputs.dev: holds a str"),
+        ("connections.yml", "1: {type: files, path: x}\n", "connections.yml: 1"),
+    ],
+)
+def test_a_file_of_the_project_that_holds_something_else_is_refused(
+    project: DbtProject, file: str, text: str, told: str
+) -> None:
+    """Each ended with a stack trace, or looked for declarations in the folders m, o, d, e, l and s."""
+    (project.root / file).write_text(text, encoding="utf-8")
+    error = refused(project)
+    assert file in error.message
+    assert told in error.message
+
+
+def test_what_a_mapping_merges_in_is_no_key_of_its_own(make_project: MakeProject) -> None:
+    project = make_project()
+    project.write_models(
+        "sources:\n- name: shop\n  tables:\n  - name: t\n"
+        "    config: {meta: {ingest: {connection: files, connector: mariadb, topic: t, key: [id]}}}\n"
+        "    columns:\n    - &id {name: id, data_type: int}\n    - {<<: *id, name: other}\n"
+    )
+    assert [column.name for column in project.source().tables[0].columns] == ["id", "other"]
+
+
+@pytest.mark.parametrize(
     ("text", "told"),
     [
         ("files: {type: ftp, path: x}", "is of type 'ftp'"),
@@ -442,6 +506,7 @@ def test_a_target_or_profile_that_is_not_there_is_answered_with_those_that_are(p
             "sasl.jaas.config is written into",
         ),
         ("files: {type: files}", "path is missing"),
+        ("files: {type: files, path: 'bronze/20??'}", "'bronze/20??' is a pattern"),
         ("files: {type: files, path: x, region: eu}", "region is not a known key"),
         ("files: bronze", "'bronze'"),
         ("files: {type: files, path: \"{{ env_var('NO_SUCH_FOLDER') }}\"}", "NO_SUCH_FOLDER is not set"),
