@@ -414,7 +414,8 @@ def _commit(batch: Batch, position: str, share: float) -> Counts:
     """Writes the quarantine, the history and silver, in this order; what became of each event."""
     table, silver, state, before = batch.table, batch.silver, batch.state, batch.before
     batch.counts.require_conservation(where=table.relation)
-    _require_limit(table, batch.counts)
+    if batch.replayed is None:
+        _require_limit(table, batch.counts)
     if batch.counts.quarantined:
         batch = _set_aside(batch)
     found, counts, replayed = batch.found, batch.counts, batch.replayed

@@ -164,6 +164,27 @@ def test_too_many_bad_events_fail_the_run_and_leave_nothing(make_project: MakePr
 
 
 @pytest.mark.slow
+def test_the_limit_of_the_quarantine_keeps_nothing_from_being_replayed(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """What waits was set aside by earlier batches: of three events that one batch may not have, none was applied."""
+
+    def declare(data_type: str) -> None:
+        columns = {"id": "int", "value": data_type}
+        project.declare({"tables": [table_of("orders", columns, ["id"], quarantine_limit={"rows": 1})]})
+
+    project = make_project()
+    declare("int")
+    for offset, value in ((0, "x"), (10, "y"), (20, 3 * 10**9)):
+        project.deliver("shop.orders", offset, [pg("c", 1 + offset, id=offset, value=value)])
+        project.land_well(spark)
+    declare("bigint")
+    counts = replay(spark, project.source().tables[0]).counts
+    assert (counts.applied, counts.quarantined) == (1, 2)
+    assert project.rows(spark, "orders") == [{"id": 20, "value": 3 * 10**9}]
+
+
+@pytest.mark.slow
 def test_a_table_is_compacted_beside_its_batches(make_project: MakeProject, spark: SparkSession) -> None:
     """The plan of the tenth batch is carried out while more batches are landed."""
     project = make_project({"tables": [notes(table_type="mor", history=True)]})
