@@ -6,8 +6,10 @@ import json
 import logging
 import os
 import sys
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import isfinite
 from typing import Any
 
 import typer
@@ -20,6 +22,8 @@ from rich.table import Table as Grid
 from ingest.errors import LakeError
 from ingest.spark.jvm import root_cause
 
+# What is no number of JSON, as Spark and Java write it.
+_NO_NUMBERS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 # Where nobody watches, such as a log, tables are wide rather than cut.
 _WIDE = None if "COLUMNS" in os.environ else 240
 out = Console(width=None if sys.stdout.isatty() else _WIDE)
@@ -53,6 +57,18 @@ def told_plainly(debug: bool = False) -> Iterator[None]:
             raise
         tell_error(root_cause(error))
         raise typer.Exit(1) from error
+
+
+def as_json_value(value: Any) -> Any:
+    """A value of Spark's as one of JSON, as its `to_json` writes it: bytes in base64, NaN and infinity as texts."""
+    if isinstance(value, dict):
+        return {str(key): as_json_value(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [as_json_value(item) for item in value]
+    if isinstance(value, bytearray):
+        return b64encode(value).decode()
+    is_plain = value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and isfinite(value))
+    return value if is_plain else _NO_NUMBERS.get(str(value), str(value))
 
 
 def show_rows(rows: Sequence[dict[str, Any]], names: Sequence[str], as_json: bool, *, nothing: str) -> None:

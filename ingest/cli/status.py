@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from ingest.cli.console import err, out, show_rows, tell_error, told_plainly
+from ingest.cli.console import as_json_value, err, out, show_rows, tell_error, told_plainly
 from ingest.cli.options import AsJson, Debug, ProfilesDir, ProjectDir, SourceName, Target
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source, load_sources
@@ -135,7 +135,7 @@ def sql(
         rows = result.take(limit + 1)
     shown = rows[:limit]
     if as_json:
-        print(json.dumps([row.asDict(recursive=True) for row in shown], default=str, indent=2))
+        print(json.dumps([as_json_value(row.asDict(recursive=True)) for row in shown], indent=2))
         return
     grid = Grid()
     for name in result.columns:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import islice
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from ingest.config.tables import Table
 from ingest.errors import WriteError
 from ingest.silver.file_groups import FileGroup, file_groups
+from ingest.silver.hudi import write_error
 from ingest.silver.table import SilverTable
 from ingest.silver.timeline import Commit, PlannedCompaction
 
@@ -116,4 +118,8 @@ def _landed(spark: SparkSession, table: Table) -> SilverTable:
         raise WriteError(
             "there is no such table yet", where=table.relation, action=f"run `lake ingest {table.source}` first"
         )
+    try:
+        silver.hudi.timeline.client()
+    except Py4JJavaError as error:
+        raise write_error(error, where=silver.path) from error
     return silver

@@ -16,10 +16,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from ingest.config.lake import required_table_version
+from ingest.errors import WriteError
 from ingest.silver.catalog.base import Entry
 from ingest.silver.catalog.hive import HiveCatalog
 from ingest.silver.hudi import HudiTable, TableOptions, write_error
-from ingest.spark.jvm import refresh
+from ingest.spark.jvm import refresh, root_cause
 from ingest.spark.shared import Shared
 
 
@@ -52,11 +53,26 @@ class Ledger:
         return Shared.of(spark).lock(self.relation)
 
     def read(self, spark: SparkSession) -> DataFrame | None:
-        """The rows without Hudi's own columns; None where nothing was ever written."""
+        """The rows without Hudi's own columns; None where nothing was ever written.
+
+        Raises
+        ------
+        WriteError
+            Its files are not those of a whole Hudi table.
+        """
         if not spark.catalog.tableExists(self.relation) and not self._is_registered_anew(spark):
             return None
-        refresh(spark, self.relation)
-        rows = spark.table(self.relation)
+        try:
+            refresh(spark, self.relation)
+            rows = spark.table(self.relation)
+        except (PySparkException, Py4JJavaError) as error:
+            raise WriteError(
+                root_cause(error),
+                where=self.hudi(spark).path,
+                expected="a whole Hudi table, as the catalog has it",
+                action=f"restore the folder from a copy; or move it away and `drop table {self.relation}`: what it "
+                "held is forgotten then",
+            ) from error
         return rows.drop(*(name for name in rows.columns if name.startswith("_hoodie")))
 
     def _is_registered_anew(self, spark: SparkSession) -> bool:

@@ -133,6 +133,18 @@ def _sql_and_quarantine_answer(project: DbtProject) -> None:
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
+def test_what_json_has_no_form_of_is_a_text(project: DbtProject) -> None:
+    """NaN is no JSON, bytes were shown as Python writes them, and a map by dates ended with a stack trace."""
+    query = "select double('nan') a, -double('inf') b, binary('ab') c, map(date'2024-01-02', array(1.5)) d, null e"
+    (row,) = json.loads(
+        lake("sql", query, "--json", "--project-dir", project.root).stdout,
+        parse_constant=lambda name: pytest.fail(f"{name} is no JSON"),
+    )
+    assert row == {"a": "NaN", "b": "-Infinity", "c": "YWI=", "d": {"2024-01-02": ["1.5"]}, "e": None}
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
 def test_quarantined_events_are_told_listed_and_shown(project: DbtProject) -> None:
     here = ("--project-dir", project.root)
     path = project.deliver(

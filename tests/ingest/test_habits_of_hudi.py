@@ -10,7 +10,9 @@ from urllib.parse import urlparse
 import pytest
 from conftest import DbtProject, MakeProject, pg, table_of
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
+from ingest.cli.app import app
 from ingest.operations.erase import erase
 from ingest.operations.replay import replay
 from ingest.silver.state import Counts
@@ -129,6 +131,26 @@ def test_files_without_their_table_are_no_rows_of_a_new_one(
     shutil.move(folder, project.root / "away")
     project.land_well(spark)
     assert project.rows(spark, "orders", "id") == [{"id": 1}, {"id": 2}]
+
+
+@pytest.mark.slow
+def test_a_table_that_is_broken_is_told_with_what_to_do(make_project: MakeProject, spark: SparkSession) -> None:
+    """It was the bare message of a Java exception."""
+    project = shop(make_project)
+    project.deliver("shop.orders", 5, ["{broken"])
+    project.land_well(spark)
+    here = ["--project-dir", str(project.root)]
+    (place(project, spark) / ".hoodie" / "hoodie.properties").write_bytes(b"")
+    shutil.rmtree(place(project, spark).parent / "_quarantine")
+    for command, where, to_do in (
+        (["table", "commits", "shop.orders"], "/orders: ", "restore the file that is named from a copy"),
+        (["quarantine", "ls", "shop"], "/_quarantine: ", "restore the folder from a copy"),
+        (["quarantine", "replay", "shop"], "/_quarantine: ", "restore the folder from a copy"),
+    ):
+        result = CliRunner().invoke(app, [*command, *here], env={"COLUMNS": "240"})
+        assert result.exit_code == 1
+        assert where in result.stderr
+        assert to_do in result.stderr
 
 
 def test_another_table_type_or_version_is_refused(make_project: MakeProject, spark: SparkSession) -> None:
