@@ -1,9 +1,10 @@
 {#-
     dbt-spark's, with a look at what it does not look at: a Hudi table that is there keeps its versions where a command reads
-    no rows, or some, of the upstreams; and a key has one row, with a value in each of its columns.
+    no rows, or some, of the upstreams; a key has one row, with a value in each of its columns; and a column keeps its type.
 -#}
 {% materialization snapshot, adapter='spark' %}
     {%- if config.get('file_format') == 'hudi' -%}
+        {%- do hudi_options() -%}    {#- also where the table is there -#}
         {%- set existing = hudi_present(this) -%}
         {#- Also with --full-refresh: dbt never builds a snapshot anew -#}
         {%- if existing is not none and existing.is_hudi and hudi_stays(this, existing, is_replaced=false) -%}
@@ -16,6 +17,9 @@
             {%- do columns.append({'name': row[0], 'dtype': row[1]}) -%}
         {%- endfor -%}
         {%- do hudi_require_types(columns, model.unique_id) -%}
+        {%- if existing is not none and existing.is_hudi -%}
+            {%- do snapshot_require_columns(existing, columns) -%}
+        {%- endif -%}
         {%- do snapshot_require_keys(model['compiled_code']) -%}
         {%- if existing is not none and existing.is_hudi -%}
             {%- do snapshot_drop_staged_columns(existing) -%}

@@ -20,6 +20,12 @@
 
 {#- The options of the model's Hudi table. One of which partitions are replaced replaces those alone that a run has. -#}
 {% macro hudi_options() -%}
+    {%- if config.get('grants') -%}
+        {{ exceptions.raise_compiler_error(
+            model.unique_id ~ ": got grants = " ~ config.get('grants') ~ ", expected none: Spark's SQL has no grant, and each run would fail "
+            ~ "behind its own commit; nothing was written"
+        ) }}
+    {%- endif -%}
     {%- set strategy = (config.get('incremental_strategy') or 'merge') if config.get('materialized') == 'incremental' -%}
     {%- set merged_partitions = config.get('partition_by') if strategy in ['merge', 'microbatch'] else none -%}
     {%- set told = config.get('options') -%}

@@ -360,6 +360,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"incremental_strategy": "upsert"}, "got incremental_strategy = 'upsert', expected one of merge, append"),
     ({"incremental_predicates": ["id > 1"]}, "got incremental_predicates = ['id > 1'], expected none"),
     ({"incremental_strategy": "insert_overwrite"}, "without partition_by"),
+    (
+        {"grants": {"select": ["someone"]}},
+        "got grants = {'select': ['someone']}, expected none: Spark's SQL has no grant",
+    ),
 ]
 
 

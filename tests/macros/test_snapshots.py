@@ -283,6 +283,35 @@ def test_all_columns_of_a_hudi_table_are_its_own(spark: SparkSession, make_proje
 
 
 @pytest.mark.slow
+def test_a_column_keeps_the_type_that_the_table_has(spark: SparkSession, make_project: MakeProject) -> None:
+    models = Models.of(spark, make_project())
+    snapshot(models, strategy="check", check_cols=["value"])
+
+    def see(value: str) -> str:
+        models.write("rows", f"select 1 as id, {value} as value, 2 as more", materialized="view")
+        models.run("rows")
+        return models.dbt("snapshot")["versions"].message
+
+    see("1")
+    before = models.rows("versions")
+    for value, type_ in (
+        ("1.5D", "double"),
+        ("'x1'", "string"),
+        ("cast(1.55 as decimal(4, 2))", "decimal(4,2)"),
+        ("2L", "bigint"),
+    ):
+        told = f"got column 'value' of type {type_}, expected int, which the snapshot has: cast it in the select"
+        assert told in see(value)
+        assert models.rows("versions") == before
+    snapshot(models, strategy="check", check_cols=["value"], hard_deletes="new_record")
+    assert 'missing configured columns (missing "dbt_is_deleted")' in see("2")
+    assert models.rows("versions") == before
+    snapshot(models, strategy="check", check_cols=["value"])
+    see("2")
+    assert [(row["value"], row["dbt_valid_to"] is None) for row in models.rows("versions")] == [(1, False), (2, True)]
+
+
+@pytest.mark.slow
 def test_a_column_that_the_select_has_no_longer_stays(spark: SparkSession, make_project: MakeProject) -> None:
     models = Models.of(spark, make_project())
     snapshot(models, strategy="check", check_cols=["value"])
