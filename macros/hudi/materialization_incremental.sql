@@ -5,8 +5,14 @@
 -#}
 {% materialization incremental, adapter='spark', supported_languages=['sql'] %}
     {%- if config.get('file_format') != 'hudi' -%}
-        {%- if hudi_stays(this, load_relation(this)) -%}
+        {%- set existing = load_relation(this) -%}
+        {%- if hudi_stays(this, existing) -%}
             {%- do return({'relations': [this]}) -%}
+        {%- elif existing is not none and existing.is_hudi and not should_full_refresh() -%}
+            {{ exceptions.raise_compiler_error(
+                model.unique_id ~ ": got file_format = '" ~ config.get('file_format') ~ "', expected 'hudi', with which its table was made: "
+                ~ "rows would be added beside those of their keys; dbt run --full-refresh makes it anew; nothing was written"
+            ) }}
         {%- endif -%}
         {%- do return(dbt.materialization_incremental_spark()) -%}
     {%- endif -%}

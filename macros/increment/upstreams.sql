@@ -102,7 +102,7 @@
 
 {#- Spark's analysed plan of a select, as text. As a view it is not planned any further; time travel is in no view. -#}
 {% macro _analysed(sql) -%}
-    {%- set as_view = '' if hudi_travels(sql) else 'create or replace temporary view ' ~ model.name ~ '__analysed as ' -%}
+    {%- set as_view = '' if hudi_travels(sql) else 'create or replace temporary view ' ~ adapter.quote(model.name ~ '__analysed') ~ ' as ' -%}
     {%- set told = run_query('explain extended ' ~ as_view ~ sql).columns[0].values()[0] -%}
     {%- do return(told.partition('== Analyzed Logical Plan ==')[2].partition('== Optimized Logical Plan ==')[0]) -%}
 {%- endmacro %}
