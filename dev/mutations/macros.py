@@ -58,8 +58,8 @@ MACROS = (
     Mutation(
         "keys that rows share are written",
         "macros/hudi/hudi_merge.sql",
-        "count_if(rows_of_key > 1 and",
-        "count_if(rows_of_key > 9 and",
+        "count_if(_lake_rows_of_key > 1 and",
+        "count_if(_lake_rows_of_key > 9 and",
         (f"{HABITS}::test_keys_that_are_null_or_shared_are_refused",),
     ),
     Mutation(

@@ -1,7 +1,8 @@
 {#-
     What differs between a table and the rows that it is to hold: rows to be written, and keys of rows that go. A row that moves to
     another partition is two rows: one that the old place loses, one that the new place gains. Hudi looks for a row in its
-    partition alone. Rows that share their key (`rows_of_key`) are always among them, to be refused.
+    partition alone. Rows that share their key are always among them: the model's (`_lake_rows_of_key`), to be refused, and the table's
+    (`_lake_rows_in_table`).
 -#}
 {% macro hudi_difference_sql(target, source, key, columns, types) -%}
     {%- set partitions = hudi_partitions_beyond_key(key) -%}
@@ -16,19 +17,21 @@
         wanted.{{ name }},
         {%- endif %}
     {%- endfor %}
-        wanted.rows_of_key,
-        wanted.rows_of_key is null as is_to_be_removed
-    from (select *, count(*) over (partition by {{ hudi_quoted(key) }}) as rows_of_key from {{ source }}) as wanted
-    full outer join (select *, true as is_in_table from {{ target }}) as present
+        wanted._lake_rows_of_key,
+        present._lake_rows_in_table,
+        wanted._lake_rows_of_key is null as _lake_is_to_be_removed
+    from (select *, count(*) over (partition by {{ hudi_quoted(key) }}) as _lake_rows_of_key from {{ source }}) as wanted
+    full outer join (select *, count(*) over (partition by {{ hudi_quoted(key) }}) as _lake_rows_in_table from {{ target }}) as present
         on
             {{ hudi_equal('wanted', 'present', key) }}
             {%- if partitions %}
             and {{ hudi_equal_partitions('wanted', 'present', partitions) }}
             {%- endif %}
     where
-        wanted.rows_of_key is null
-        or wanted.rows_of_key > 1
-        or present.is_in_table is null
+        wanted._lake_rows_of_key is null
+        or wanted._lake_rows_of_key > 1
+        or present._lake_rows_in_table is null
+        or present._lake_rows_in_table > 1
         {%- for column in columns if column | lower not in place_in_lower_case %}
             {%- set name, type = adapter.quote(column), types.get(column | lower, '') %}
         or not ({{ hudi_comparable('wanted.' ~ name, type) }} <=> {{ hudi_comparable('present.' ~ name, type) }})

@@ -43,7 +43,7 @@
 {% macro hudi_refuse_variables(difference, key, part) -%}
     {%- set gone -%}
         select count(*) as row_count
-        from (select 1 from {{ difference }} group by {{ hudi_quoted(key) }} having every(is_to_be_removed))
+        from (select 1 from {{ difference }} group by {{ hudi_quoted(key) }} having every(_lake_is_to_be_removed))
     {%- endset -%}
     {%- set row_count = run_query(gone)[0]['row_count'] -%}
     {%- if row_count -%}

@@ -84,7 +84,7 @@
 {% macro _remove_from_other_partitions(target, batch, columns) -%}
     {%- set partitions = hudi_partitions() -%}
     {%- set query -%}
-        select {{ hudi_quoted(columns) }}, true as is_to_be_removed
+        select {{ hudi_quoted(columns) }}, true as _lake_is_to_be_removed
         from {{ target }} as present
         left anti join (select distinct {{ hudi_quoted(partitions) }} from {{ batch }}) as replaced
             on {{ hudi_equal_partitions('present', 'replaced', partitions) }}

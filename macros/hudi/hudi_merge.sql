@@ -15,7 +15,7 @@
     {%- endif -%}
 
     {%- set part = hudi_part_of_variables(before.told, upstreams) -%}
-    {%- if not var('compare_whole', false) and part is none and _reaches_many(target, changes.applied, upstreams) -%}
+    {%- if not var('compare_whole', false) and part is none and _reaches_many(target, changes.applied, upstreams) and hudi_has_columns_of(target, wanted) -%}
         {%- do log(target ~ ': ' ~ changes.applied ~ ' events upstream: it is rebuilt, which takes less than to look for what they reach', info=true) -%}
         {%- do hudi_rebuild(target, target, wanted, upstreams) -%}
         {%- do return('') -%}
@@ -39,6 +39,9 @@
             {%- for table in kept -%}
                 {%- do hudi_drop(table) -%}
             {%- endfor -%}
+            {%- if run.repeated_count -%}
+                {%- do _rebuild_without_repeated(target, wanted, key, upstreams, run.repeated_count) -%}
+            {%- endif -%}
         {%- endif -%}
     {%- endfor -%}
     {%- if not run.is_done -%}
@@ -47,9 +50,7 @@
 {%- endmacro %}
 
 {#-
-    Whether events are so many that a rebuild takes less: more than one for 200 rows of the table, and for 200 events that ever came
-    to a source, which a rebuild reads whole (docs/performance.md). Rows lie by a hash of their key, so that a few hundred are in every
-    file, and all files are written again.
+    {%- if not var('compare_whole', false) and part is none and _reaches_many(target, changes.applied, upstreams) and hudi_has_columns_of(target, wanted) -%}
 -#}
 {% macro _reaches_many(target, applied, upstreams) -%}
     {%- set ever = upstreams.tables.values() | map(attribute='applied', default=0) | max -%}
@@ -76,7 +77,8 @@
 {#-
     Writes what differs between the rows that are there and those that are wanted. `upstreams` is the commit's state (`hudi_state`),
     and `stands_on` the last commit of the rows that are there: nothing is written where there is another by now. Another that comes
-    at the same moment is seen after it. Returned is whether it `is_done`, and the last commit that there is.
+    at the same moment is seen after it. Returned is whether it `is_done`, and the last commit that there is; or that the table needs a
+    rebuild instead, for its own rows share keys (`repeated_count`).
 -#}
 {% macro _write_difference(target, present_columns, present, wanted, key, columns, upstreams=none, stands_on=none, part=none) -%}
     {%- set difference = hudi_beside(target, 'difference') -%}
@@ -84,15 +86,20 @@
     {%- set counts -%}
         select
             count(*) as row_count,
-            count_if(is_to_be_removed) as removed_count,
-            count_if(not is_to_be_removed and ({{ hudi_lacks(key) }})) as null_count,
-            count_if(rows_of_key > 1 and not ({{ hudi_lacks(key) }})) as shared_count
+            count_if(_lake_is_to_be_removed) as removed_count,
+            count_if(_lake_rows_in_table > 1) as repeated_count,
+            count_if(not _lake_is_to_be_removed and ({{ hudi_lacks(key) }})) as null_count,
+            count_if(_lake_rows_of_key > 1 and not ({{ hudi_lacks(key) }})) as shared_count
         from {{ difference }}
     {%- endset -%}
     {%- set counted = run_query(counts)[0] -%}
     {%- do hudi_refuse_keys(key, counted['null_count'], counted['shared_count'], [difference]) -%}
     {%- if part is not none and counted['removed_count'] -%}
         {%- do hudi_refuse_variables(difference, key, part) -%}
+    {%- endif -%}
+    {%- if stands_on is not none and counted['repeated_count'] -%}
+        {%- do hudi_drop(difference) -%}
+        {%- do return({'is_done': true, 'repeated_count': counted['repeated_count']}) -%}
     {%- endif -%}
     {%- do log(target ~ ': ' ~ counted['row_count'] ~ ' rows differ', info=true) -%}
     {%- if stands_on is not none -%}

@@ -4,8 +4,8 @@
     using {{ difference }} as difference
         on {{ hudi_equal('target', 'difference', key + hudi_partitions_beyond_key(key)) }}
     {#- Hudi 1.2 tries the update clauses first, whatever their order: without its condition the update would win -#}
-    when matched and difference.is_to_be_removed then delete
-    when matched and not difference.is_to_be_removed then update set
+    when matched and difference._lake_is_to_be_removed then delete
+    when matched and not difference._lake_is_to_be_removed then update set
     {%- for column in columns %}
         {{ adapter.quote(column) }} = difference.{{ adapter.quote(column) }}{{ ',' if not loop.last }}
     {%- endfor %}

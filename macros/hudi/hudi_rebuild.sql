@@ -66,15 +66,18 @@
 {%- endmacro %}
 
 {% macro hudi_is_laid_out(existing, wanted) -%}
-    {%- set present_types = hudi_types(adapter.get_columns_in_relation(existing)) -%}
-    {%- set wanted_types = hudi_types(adapter.get_columns_in_relation(wanted)) -%}
     {%- set layout = [] -%}
     {%- for property in run_query('show tblproperties ' ~ existing) if property[0] == 'lakehouse.layout' -%}
         {%- do layout.append(property[1]) -%}
     {%- endfor -%}
     {#- Where a run replaces partitions, `insert overwrite` leaves the others -#}
     {%- set replaces_all = 'hoodie.datasource.overwrite.mode' not in hudi_options() -%}
-    {%- do return(present_types == wanted_types and layout == [hudi_layout()] and replaces_all) -%}
+    {%- do return(hudi_has_columns_of(existing, wanted) and layout == [hudi_layout()] and replaces_all) -%}
+{%- endmacro %}
+
+{#- Whether two relations have the same columns, in whatever order. -#}
+{% macro hudi_has_columns_of(existing, wanted) -%}
+    {%- do return(hudi_types(adapter.get_columns_in_relation(existing)) == hudi_types(adapter.get_columns_in_relation(wanted))) -%}
 {%- endmacro %}
 
 {#- As dbt-spark's create_table_as, but for the place: two tables of one model stand side by side. -#}

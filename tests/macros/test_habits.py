@@ -380,6 +380,65 @@ def test_a_proof_waits_for_a_run_where_a_source_has_changed(make_shop: increment
 
 
 @pytest.mark.slow
+def test_rows_that_share_a_key_in_the_table_are_made_one(make_models: MakeModels) -> None:
+    models = make_models()
+    names = ("alike", "kept", "by_hand")
+    for strategy in ("merge", "append", "merge"):
+        for name in names:
+            models.write(name, NUMBERS.format("'a'", 4), incremental_strategy=strategy)
+        # With a column that the model has no longer, which a rebuild would take.
+        modes = {"incremental_strategy": strategy, "on_schema_change": "append_new_columns"}
+        models.write("kept", NUMBERS.format("'a'" if strategy == "merge" else "1 as more, 'a'", 4), **modes)
+        outcomes = models.dbt("run")
+    told = "6 rows of the table share their unique_key (id) with others"
+    assert models.told("alike") == [
+        "the whole table is compared: its last commit does not say from what it was built",
+        f"{told}, as appends leave them: it is rebuilt",
+    ]
+    assert f"and {told}, expected one row for each key" in outcomes["kept"].message
+    assert models.rows("alike") == models.rows("by_hand") == numbers("a", 4)
+    assert len(models.rows("kept")) == 6
+    table = models.relation("by_hand")
+    models.do(f"alter table {table} set tblproperties ('hoodie.spark.sql.insert.into.operation' = 'insert')")
+    models.do(f"insert into {table} (id, value) values (2, 'a')")
+    models.run("by_hand")
+    assert models.rows("by_hand") == numbers("a", 4)
+    models.run("alike", "by_hand")
+    assert [models.told(name) for name in ("alike", "by_hand")] == [increments.NOTHING] * 2
+
+
+@pytest.mark.parametrize("strategy", [None, "insert_overwrite"])
+def test_a_hudi_table_takes_no_rows_of_another_format(strategy: str | None, make_models: MakeModels) -> None:
+    models = make_models()
+    models.write("model", NUMBERS.format("'a'", 4))
+    models.run()
+    models.write(
+        "model", NUMBERS.format("'b'", 5), **{**PARQUET, "materialized": "incremental"}, incremental_strategy=strategy
+    )
+    assert "got file_format = 'parquet', expected 'hudi', with which its table was made" in models.refusal("model")
+    assert models.rows("model") == numbers("a", 4)
+    models.run(whole=True)
+    assert models.rows("model") == numbers("b", 5)
+
+
+def test_names_that_the_macros_use_too_are_a_models_own(make_models: MakeModels) -> None:
+    models = make_models()
+    names = "id as rows_of_key, id as is_in_table, false as is_to_be_removed, id as present"
+    sql = f"select id, {names} from range({{}}, {{}}) as numbers(id)"
+    # A file's name that is none of Spark's has another one in the catalog.
+    for start in (0, 2):
+        models.write("my-model", sql.format(start, start + 3), alias="model")
+        models.run()
+    assert [row["rows_of_key"] for row in models.rows("model")] == [2, 3, 4]
+
+
+def test_a_text_that_is_shown_may_ask_is_incremental(make_models: MakeModels) -> None:
+    models = make_models()
+    text = "{{ config(materialized='incremental') }} select 1 as id {% if is_incremental() %}where false{% endif %}"
+    assert models.dbt("show", "--inline", text)["inline_query"].status == "success"
+
+
+@pytest.mark.slow
 def test_an_upstream_may_become_a_view_or_a_table_of_files(make_models: MakeModels) -> None:
     models = make_models()
     for name in ("up", "up_too"):

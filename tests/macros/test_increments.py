@@ -231,6 +231,19 @@ def test_many_events_rebuild_a_model_in_one_commit(make_shop: MakeShop) -> None:
 
 
 @pytest.mark.slow
+def test_many_events_take_no_column_that_a_model_has_no_longer(make_shop: MakeShop) -> None:
+    shop = make_shop()
+    config: dict[str, Any] = {"materialized": "incremental", "meta": {"affected_by": REACH_ORDERS[:1]}}
+    for columns in ("amount, 'kept' as more", "amount"):
+        sql = f"select id, {columns} from {{{{ ref('stg_orders') }}}}"
+        shop.models.write("fct_orders", sql, on_schema_change="append_new_columns", **config)
+        shop.models.run("fct_orders", whole=columns != "amount")
+    shop.change(*(("orders", "c", {"id": n, "customer": 1, "amount": n, "at": n}) for n in range(100, 201)))
+    shop.models.run("fct_orders")
+    assert len([row for row in shop.models.rows("fct_orders", "id", "more") if row["more"] == "kept"]) == 12
+
+
+@pytest.mark.slow
 def test_a_seed_that_is_written_again_has_not_changed(make_shop: MakeShop) -> None:
     """`dbt build` writes every seed anew: what reads one follows the events all the same."""
     shop = make_shop()
