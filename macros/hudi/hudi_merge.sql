@@ -50,7 +50,25 @@
 {%- endmacro %}
 
 {#-
-    {%- if not var('compare_whole', false) and part is none and _reaches_many(target, changes.applied, upstreams) and hudi_has_columns_of(target, wanted) -%}
+    Of rows of the table that share their key a merge would write all alike, and remove all or none. Appends leave such, and other
+    writers.
+-#}
+{% macro _rebuild_without_repeated(target, wanted, key, upstreams, repeated_count) -%}
+    {%- set found = repeated_count ~ ' rows of the table share their unique_key (' ~ key | join(', ') ~ ') with others' -%}
+    {%- if not hudi_has_columns_of(target, wanted) -%}
+        {{ exceptions.raise_compiler_error(
+            model.unique_id ~ ': got other columns from the model than the table has, and ' ~ found ~ ', expected one row for each key: '
+            ~ 'a rebuild would take its columns; dbt run --full-refresh does it; nothing was written'
+        ) }}
+    {%- endif -%}
+    {%- do log(target ~ ': ' ~ found ~ ', as appends leave them: it is rebuilt', info=true) -%}
+    {%- do hudi_rebuild(target, target, wanted, upstreams) -%}
+{%- endmacro %}
+
+{#-
+    Whether events are so many that a rebuild takes less: more than one for 200 rows of the table, and for 200 events that ever came
+    to a source, which a rebuild reads whole (docs/performance.md). Rows lie by a hash of their key, so that a few hundred are in every
+    file, and all files are written again.
 -#}
 {% macro _reaches_many(target, applied, upstreams) -%}
     {%- set ever = upstreams.tables.values() | map(attribute='applied', default=0) | max -%}
