@@ -40,7 +40,7 @@
                 {%- do hudi_drop(table) -%}
             {%- endfor -%}
             {%- if run.repeated_count -%}
-                {%- do _rebuild_without_repeated(target, wanted, key, upstreams, run.repeated_count) -%}
+                {%- do _rebuild_without_repeated(target, wanted, key, upstreams, run.repeated_count, part) -%}
             {%- endif -%}
         {%- endif -%}
     {%- endfor -%}
@@ -53,8 +53,9 @@
     Of rows of the table that share their key a merge would write all alike, and remove all or none. Appends leave such, and other
     writers.
 -#}
-{% macro _rebuild_without_repeated(target, wanted, key, upstreams, repeated_count) -%}
+{% macro _rebuild_without_repeated(target, wanted, key, upstreams, repeated_count, part) -%}
     {%- set found = repeated_count ~ ' rows of the table share their unique_key (' ~ key | join(', ') ~ ') with others' -%}
+    {%- do hudi_require_whole(target, part, found) -%}
     {%- if not hudi_has_columns_of(target, wanted) -%}
         {{ exceptions.raise_compiler_error(
             model.unique_id ~ ': got other columns from the model than the table has, and ' ~ found ~ ', expected one row for each key: '
