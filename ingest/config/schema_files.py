@@ -13,6 +13,21 @@ from ingest.config.tables import Column, ColumnOptions, SemanticType
 from ingest.errors import DeclarationError
 
 _DECLARABLE = get_args(SemanticType)
+_TIME = "io.debezium.time."
+# The same in the words of Kafka Connect, whose values are days and milliseconds (time.precision.mode=connect).
+_OF_CONNECT = {f"org.apache.kafka.connect.data.{name}": f"{_TIME}{name}" for name in ("Date", "Time", "Timestamp")}
+# What Avro's own logical types say, where no name is beside them.
+LOGICAL_TYPES = {
+    "date": f"{_TIME}Date",
+    "time-millis": f"{_TIME}Time",
+    "time-micros": f"{_TIME}MicroTime",
+    "timestamp-millis": f"{_TIME}Timestamp",
+    "timestamp-micros": f"{_TIME}MicroTimestamp",
+    "timestamp-nanos": f"{_TIME}NanoTimestamp",
+    "local-timestamp-millis": f"{_TIME}Timestamp",
+    "local-timestamp-micros": f"{_TIME}MicroTimestamp",
+    "local-timestamp-nanos": f"{_TIME}NanoTimestamp",
+}
 
 
 def with_meanings(columns: tuple[Column, ...], path: Path, *, where: str) -> tuple[Column, ...]:
@@ -36,6 +51,7 @@ def with_meanings(columns: tuple[Column, ...], path: Path, *, where: str) -> tup
 
 
 def _with_meaning(column: Column, meaning: str | None) -> Column:
+    meaning = _OF_CONNECT.get(meaning or "", meaning)
     if column.semantic_type is not None or meaning not in _DECLARABLE:
         return column
     said = ColumnOptions.model_validate({"semantic_type": meaning})
@@ -47,15 +63,16 @@ def _with_meaning(column: Column, meaning: str | None) -> Column:
 
 
 def semantic_types(schema: str) -> dict[str, str]:
-    """Debezium's semantic type of each column whose Avro schema names one (`connect.name`), by column name.
+    """Debezium's semantic type of each column whose Avro schema says one, by column name: its `connect.name`, or what
+    its logical type means.
 
     Looks into the record itself and, for an envelope, into its `before` and `after`; of an array, at its elements.
     Parameters that a value cannot be understood without stand behind the name (`...Decimal;scale=2`).
     """
     record = json.loads(schema)
     named: dict[str, Any] = {}
-    for found in _records(record):
-        named.setdefault(found.get("name", ""), found)
+    for found in _named(record):
+        named.setdefault(found["name"], found)
 
     def columns(fields: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str]]:
         for field in fields:
@@ -63,12 +80,17 @@ def semantic_types(schema: str) -> dict[str, str]:
                 resolved = _element(named.get(branch, {}) if isinstance(branch, str) else branch)
                 if field["name"] in ("before", "after") and resolved.get("type") == "record":
                     yield from columns(resolved["fields"])
-                elif "connect.name" in resolved and resolved.get("type") != "record":
+                elif resolved.get("type") != "record" and (meaning := _meaning(resolved)):
                     known = resolved.get("connect.parameters", {})
                     parameters = [f"{key}={known[key]}" for key in ("scale", "length") if key in known]
-                    yield field["name"], ";".join([resolved["connect.name"], *parameters])
+                    yield field["name"], ";".join([meaning, *parameters])
 
     return dict(columns(record["fields"]))
+
+
+def _meaning(avro_type: dict[str, Any]) -> str | None:
+    found = avro_type.get("connect.name") or LOGICAL_TYPES.get(avro_type.get("logicalType", ""))
+    return None if found is None else str(found)
 
 
 def _element(avro_type: Any) -> Any:
@@ -83,9 +105,12 @@ def _branches(avro_type: Any) -> list[Any]:
     return avro_type if isinstance(avro_type, list) else [avro_type]
 
 
-def _records(avro_type: Any) -> Iterator[dict[str, Any]]:
+def _named(avro_type: Any) -> Iterator[dict[str, Any]]:
+    """The types that a schema gives a name, by which it may refer to them again."""
     for branch in _branches(avro_type):
-        if isinstance(branch, dict) and branch.get("type") == "record":
-            yield branch
-            for field in branch["fields"]:
-                yield from _records(field["type"])
+        if isinstance(branch, dict):
+            if branch.get("type") in ("record", "fixed", "enum"):
+                yield branch
+            for field in branch.get("fields", ()):
+                yield from _named(field["type"])
+            yield from _named([branch[part] for part in ("items", "values") if part in branch])

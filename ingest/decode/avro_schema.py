@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ingest.schema.connect import DECIMAL
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+from pyspark.sql import types as T
 
-# What a number means that a logical type annotates, in the words of Connect and Debezium.
-_MEANINGS = {
-    "timestamp-millis": "org.apache.kafka.connect.data.Timestamp",
-    "timestamp-micros": "io.debezium.time.MicroTimestamp",
-    "local-timestamp-millis": "org.apache.kafka.connect.data.Timestamp",
-    "local-timestamp-micros": "io.debezium.time.MicroTimestamp",
-}
+from ingest.config.schema_files import LOGICAL_TYPES
+from ingest.decode.fields import alike_but_for_case
+from ingest.schema.connect import DECIMAL
+from ingest.spark.jvm import first_line, java_class
+
+_SPARKS_SCHEMA = "org.apache.spark.sql.avro.SchemaConverters"
 # Digits of Spark's widest decimal: of a wider one its reader refuses the whole schema. PostgreSQL's money has 64.
 _SPARKS_DIGITS = 38
 
@@ -26,6 +27,17 @@ def readable(schema: str) -> str:
     if '"decimal"' not in schema:
         return schema
     return json.dumps(_without(json.loads(schema), every=False))
+
+
+def unreadable(spark: SparkSession, schema: str) -> str:
+    """Why Spark's reader has no types for an Avro schema, or ''."""
+    parsed = java_class(spark, "org.apache.avro.Schema$Parser")().parse(readable(schema))
+    try:
+        found = java_class(spark, _SPARKS_SCHEMA).toSqlType(parsed).dataType().json()
+    except Py4JJavaError as error:
+        told = first_line(str(error.java_exception.getMessage())).rstrip(" {")
+        return f"not readable by Spark: {told}"
+    return alike_but_for_case(T.StructType.fromJson(json.loads(found)))
 
 
 def without_logical_types(schema: str) -> str:
@@ -44,8 +56,8 @@ def _without(part: Any, *, every: bool) -> Any:
     if logical is None or not (every or (is_decimal and int(part.get("precision", 0)) > _SPARKS_DIGITS)):
         return kept
     del kept["logicalType"]
-    if logical in _MEANINGS:
-        kept.setdefault("connect.name", _MEANINGS[logical])
+    if logical in LOGICAL_TYPES:
+        kept.setdefault("connect.name", LOGICAL_TYPES[logical])
     if is_decimal:
         parameters = {"scale": str(part.get("scale", 0)), **(part.get("connect.parameters") or {})}
         kept |= {"connect.name": part.get("connect.name", DECIMAL), "connect.parameters": parameters}

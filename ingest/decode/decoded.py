@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ingest.config.tables import Column, Table
-from ingest.decode.fields import Converted, Field
+from ingest.decode.fields import EVENT_AS_JSON, Converted, Field
 from ingest.decode.record_key import KEY_TEXT, RecordKeys
 from ingest.decode.types import converted
 from ingest.schema import masking
@@ -33,8 +33,6 @@ from ingest.schema.change import problem as problem_of
 from ingest.schema.connectors import connector_of, order_of
 from ingest.schema.evolution import Reading, Version
 
-# How a typed event is kept as text: exact to the microsecond.
-EVENT_AS_JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 # `_lake_form` of an event that is kept as it was decoded: as an unwrapped one.
 UNWRAPPED_FORM = dumps({"unwrapped": True})
 # Ops that carry a row.

@@ -11,6 +11,7 @@ from pyspark.sql import types as T
 
 from ingest.config.tables import Column
 from ingest.schema.connectors import Connector
+from ingest.schema.evolution import union_members
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,11 @@ class Wanted:
 Ruled = tuple[Expression, Expression | None]
 # A rule: from a value, the type that it is written with, and what it is to become.
 Rule = Callable[[Expression, T.DataType, Wanted], Ruled]
+# How a typed event is kept as text: exact to the microsecond.
+EVENT_AS_JSON = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
 BITS = "io.debezium.data.Bits"
 DAYS = ("io.debezium.time.Date", "org.apache.kafka.connect.data.Date")
 # Units of a second.
@@ -86,6 +92,25 @@ def impossible(wanted: T.DataType) -> Ruled:
     return F.lit(None).cast(wanted), F.lit(False)
 
 
+def alike_but_for_case(data_type: T.DataType) -> str:
+    """Why Spark does not read values of a type: it takes names that differ by case alone for one; or ''."""
+    if isinstance(data_type, T.ArrayType):
+        return alike_but_for_case(data_type.elementType)
+    if isinstance(data_type, T.MapType):
+        return alike_but_for_case(data_type.valueType)
+    if not isinstance(data_type, T.StructType):
+        return ""
+    by_case: dict[str, list[str]] = {}
+    for name in data_type.names:
+        by_case.setdefault(name.lower(), []).append(name)
+    alike = next((names for names in by_case.values() if len(names) > 1), None)
+    if alike:
+        return (
+            f"not readable by Spark: its fields {', '.join(alike)} differ by case alone; rename or exclude one of them"
+        )
+    return next(filter(None, (alike_but_for_case(item.dataType) for item in data_type.fields)), "")
+
+
 def shown(value: Expression, found: T.DataType) -> Expression:
     """The beginning of a value, for a message."""
     if isinstance(found, T.StructType | T.MapType | T.ArrayType):
@@ -97,7 +122,7 @@ def shown(value: Expression, found: T.DataType) -> Expression:
 
 def advice(value: Expression, field: Field, of: Wanted) -> Expression:
     """What could be done about such a value."""
-    if isinstance(field.data_type, T.StructType | T.MapType):
+    if isinstance(field.data_type, T.StructType | T.MapType) and not union_members(field.data_type):
         return F.lit(f": {of.meaning or 'an object'} can be kept as a string only")
     undeclared = of.column is not None and of.column.decimal is None and not of.column.unsigned
     if field.in_json and isinstance(of.data_type, T.DecimalType) and undeclared:

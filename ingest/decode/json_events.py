@@ -14,7 +14,6 @@ from pyspark.sql import types as T
 
 from ingest.config.tables import Table
 from ingest.decode.decoded import (
-    EVENT_AS_JSON,
     MISREAD,
     ROW_OPS,
     UNLIKE,
@@ -25,7 +24,7 @@ from ingest.decode.decoded import (
     lacking,
 )
 from ingest.decode.dynamodb import StreamRecords, stream_parts
-from ingest.decode.fields import BITS, Field
+from ingest.decode.fields import BITS, EVENT_AS_JSON, Field
 from ingest.decode.flat_json import IS_CUT, between, value_column
 from ingest.decode.json_forms import (
     EXAMPLES,

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from ingest.config.schema_files import semantic_types
 from ingest.config.tables import Table
-from ingest.decode.avro_schema import readable
+from ingest.decode.avro_schema import readable, unreadable
 from ingest.decode.decoded import Part
 from ingest.decode.json_events import JsonSource, json_parts
 from ingest.decode.parquet_files import Footer, footer_of
@@ -134,7 +134,7 @@ def probe_avro(spark: SparkSession, file: EventFile) -> tuple[str, str]:
         return "", f"not a file of change events: it holds values of type {kind}"
     if ending != marker:
         return schema, f"truncated: its {file.size} bytes do not end with the file's sync marker"
-    return schema, ""
+    return schema, unreadable(spark, schema)
 
 
 def unreadable_files(spark: SparkSession, table: Table, files: Sequence[EventFile]) -> tuple[HeldBack, ...]:

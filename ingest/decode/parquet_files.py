@@ -16,6 +16,7 @@ from pyspark.sql import types as T
 from ingest.config.schema_files import semantic_types
 from ingest.config.tables import Table
 from ingest.decode.decoded import is_control_schema
+from ingest.decode.fields import alike_but_for_case
 from ingest.decode.typed_events import is_envelope_type
 from ingest.schema.connect import DECIMAL
 from ingest.sources.raw import EventFile
@@ -24,11 +25,19 @@ from ingest.spark.jvm import java_class
 _SPARKS_SCHEMA = "org.apache.spark.sql.execution.datasources.parquet.ParquetToSparkSchemaConverter"
 # Where parquet-avro, which Connect's sinks write with, leaves the Avro schema of the rows (AvroWriteSupport).
 _AVRO_SCHEMA = "parquet.avro.schema"
-# A decimal of bytes, as parquet-avro writes each. Spark takes no such bytes for a decimal of less than 19 digits, and
-# nothing for one of more than 38: these are read as the bytes that they are.
-_DECIMALS = re.compile(
-    r"\b(?P<written>binary|fixed_len_byte_array\(\d+\)) (?P<name>\S+) \(DECIMAL\((?P<digits>\d+),(?P<scale>\d+)\)\)"
+# What Spark does not read as what it is, and is read as the bytes or the number that carry it: a decimal of bytes, as
+# parquet-avro writes each, of less than 19 digits, and any of more than 38; times of day, and nanoseconds.
+_CODED = re.compile(
+    r"\b(?P<written>binary|fixed_len_byte_array\(\d+\)|int32|int64) (?P<name>\S+) \("
+    r"(?:DECIMAL\((?P<digits>\d+),(?P<scale>\d+)\)|(?P<kind>TIME|TIMESTAMP)\((?P<unit>\w+),\w+\))\)"
 )
+_GROUP = re.compile(r"^\s*\w+ group (\S+)")
+_TIMES = {
+    ("TIME", "MILLIS"): "io.debezium.time.Time",
+    ("TIME", "MICROS"): "io.debezium.time.MicroTime",
+    ("TIME", "NANOS"): "io.debezium.time.NanoTime",
+    ("TIMESTAMP", "NANOS"): "io.debezium.time.NanoTimestamp",
+}
 _SPARKS_DIGITS = 38
 # A value is bytes, or a text of them.
 _OF_RECORDS: Mapping[str, tuple[type[T.DataType], ...]] = {
@@ -85,27 +94,73 @@ def footer_of(spark: SparkSession, table: Table, file: EventFile) -> Footer:
         schema, coded = _schema_of(spark, written.getSchema())
     except (Py4JJavaError, PySparkException) as error:
         return Footer(problem=f"not readable by Spark: {_told(error)}")
+    if problem := alike_but_for_case(schema):
+        return Footer(problem=problem)
     avro = written.getKeyValueMetaData().get(_AVRO_SCHEMA)
     return _sorted_out(table, schema, {**(semantic_types(str(avro)) if avro else {}), **coded})
 
 
 def _schema_of(spark: SparkSession, message: Any) -> tuple[T.StructType, dict[str, str]]:
-    """The columns as Spark reads them, and what those are that are written as bytes and are decimals."""
-    coded: dict[str, str] = {}
+    """The columns as Spark reads them, and what those are that it reads as bytes or numbers (`_CODED`)."""
+    converter = java_class(spark, _SPARKS_SCHEMA)(spark._jsparkSession.sessionState().conf())
 
-    def without_decimal(found: re.Match[str]) -> str:
-        if found["written"] != "binary" and int(found["digits"]) <= _SPARKS_DIGITS:
+    def converted(written: Any) -> T.StructType:
+        schema = _landed(T.StructType.fromJson(loads(converter.convert(written).json())))
+        assert isinstance(schema, T.StructType)
+        return schema
+
+    text, coded = _without_codes(str(message.toString()))
+    if not coded:
+        return converted(message), {}
+    schema = converted(java_class(spark, "org.apache.parquet.schema.MessageTypeParser").parseMessageType(text))
+    meanings = {}
+    for (*within, name), meaning in coded.items():
+        image: T.DataType = schema
+        if within and within[0] in ("before", "after"):
+            image = schema[within.pop(0)].dataType
+        column = [*within, name][0]
+        if isinstance(image, T.StructType) and column in image.names and _is_plain(image[column].dataType):
+            meanings[column] = meaning
+        elif not meaning.startswith(DECIMAL):
+            # Within a struct nothing would say what the number is: Spark refuses it.
+            return converted(message), {}
+    return schema, meanings
+
+
+def _without_codes(message: str) -> tuple[str, dict[tuple[str, ...], str]]:
+    """A schema's text without the annotations of `_CODED`, and what these say, by the path of the field."""
+    coded: dict[tuple[str, ...], str] = {}
+    path: list[str] = []
+
+    def without(found: re.Match[str]) -> str:
+        if found["digits"] is None:
+            meaning = _TIMES.get((found["kind"], found["unit"]))
+        else:
+            is_read = found["written"] in ("int32", "int64") or (
+                found["written"] != "binary" and int(found["digits"]) <= _SPARKS_DIGITS
+            )
+            meaning = None if is_read else f"{DECIMAL};precision={found['digits']};scale={found['scale']}"
+        if meaning is None:
             return found[0]
-        coded[found["name"]] = f"{DECIMAL};precision={found['digits']};scale={found['scale']}"
+        coded[(*path, found["name"])] = meaning
         return f"{found['written']} {found['name']}"
 
-    text = _DECIMALS.sub(without_decimal, str(message.toString()))
-    if coded:
-        message = java_class(spark, "org.apache.parquet.schema.MessageTypeParser").parseMessageType(text)
-    converter = java_class(spark, _SPARKS_SCHEMA)(spark._jsparkSession.sessionState().conf())
-    schema = _landed(T.StructType.fromJson(loads(converter.convert(message).json())))
-    assert isinstance(schema, T.StructType)
-    return schema, coded
+    lines = message.splitlines()
+    for at, line in enumerate(lines[1:-1], 1):
+        if group := _GROUP.match(line):
+            path.append(group[1])
+        elif line.strip() == "}":
+            path.pop()
+        else:
+            lines[at] = _CODED.sub(without, line)
+    return "\n".join(lines), coded
+
+
+def _is_plain(data_type: T.DataType) -> bool:
+    """Whether a column holds a value, or an array of values, and no fields of its own."""
+    while isinstance(data_type, T.ArrayType):
+        data_type = data_type.elementType
+    return not isinstance(data_type, T.StructType | T.MapType)
 
 
 def _sorted_out(table: Table, schema: T.StructType, meanings: Mapping[str, str]) -> Footer:

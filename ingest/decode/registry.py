@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from ingest.config.connections import RegistryConnection
 from ingest.config.tables import Table
+from ingest.decode.avro_schema import unreadable
 from ingest.errors import InputError, UnavailableError
 from ingest.spark.jvm import first_line, java_class
 from ingest.spark.shared import Shared
@@ -351,5 +352,8 @@ def parsed(spark: SparkSession, schema: WrittenSchema) -> tuple[str, str]:
         whole = parser.parse(schema.text)
     except Py4JJavaError as error:
         return "", f"cannot be parsed: {first_line(str(error.java_exception.getMessage()))}"
-    kind = str(whole.getType().getName())
-    return (str(whole.toString()), "") if kind == "record" else ("", f"is a {kind}, expected a record")
+    kind, text = str(whole.getType().getName()), str(whole.toString())
+    if kind != "record":
+        return "", f"is a {kind}, expected a record"
+    reason = unreadable(spark, text)
+    return ("", f"is {reason}") if reason else (text, "")

@@ -17,7 +17,6 @@ from ingest.config.connectors import MetadataColumn
 from ingest.config.tables import Table
 from ingest.decode.decoded import (
     CONTROL,
-    EVENT_AS_JSON,
     IMAGES,
     MEMBERS,
     MISREAD,
@@ -30,7 +29,7 @@ from ingest.decode.decoded import (
     is_control_schema,
     lacking,
 )
-from ingest.decode.fields import Field
+from ingest.decode.fields import EVENT_AS_JSON, Field
 from ingest.decode.record_key import RecordKeys
 from ingest.schema import masking
 from ingest.schema.change import metadata_columns
@@ -153,7 +152,9 @@ def _field_of(column: str, row: _Row, rows: DataFrame, reading: Reading, semanti
     is_number = None
     if "_lake_json" in rows.columns and semantic_types.get(name, "").startswith(DECIMAL):
         image = row.text(F.col("_lake_json"), name)
-        is_number = ~F.coalesce(image.rlike(rf'"{re.escape(name)}"\s*:\s*"'), F.lit(False))
+        # Of an array its items.
+        is_text = rf'"{re.escape(name)}"\s*:(?:[\s\[,]|null)*+"'
+        is_number = ~F.coalesce(image.rlike(is_text), F.lit(False))
     return Field(found.value, found.data_type, semantic_types.get(name), in_json=False, is_number=is_number)
 
 

@@ -23,6 +23,7 @@ from ingest.config.tables import Column
 from ingest.decode.fields import (
     BITS,
     DIGITS,
+    EVENT_AS_JSON,
     LONG,
     NOT_NUMBERS,
     TIMES,
@@ -39,6 +40,7 @@ from ingest.decode.fields import (
 from ingest.decode.numbers import as_bits, as_boolean, as_decimal, as_number, from_base64, of_scale
 from ingest.decode.times import date_or_timestamp, numbered, time_of_day
 from ingest.schema.connectors import CONNECTORS
+from ingest.schema.evolution import union_members
 
 # PostgreSQL's dates reach from 4713 BC to 5874897 AD ("Date/Time Types"): a day beyond them is Debezium's infinity.
 _POSTGRESQL_DAYS = (-2_451_507, 2_145_031_948)
@@ -50,6 +52,8 @@ _INFINITE_TIMESTAMPS = (
 )  # fmt: skip
 # The same as milliseconds, written out: timestamptz (+292278994-08-16T23:00:00Z). PostgreSQL ends in 294276.
 _INFINITE_TEXT = r"^([+-]29\d{7}-.*|-?infinity)$"
+# How a struct, map or array becomes a text: with all that is in it, nulls too.
+_AS_JSON = {**EVENT_AS_JSON, "ignoreNullFields": "false"}
 
 
 def converted(
@@ -101,6 +105,8 @@ def _ruled(value: Expression, found: T.DataType, wanted: Wanted) -> Ruled:
 
 def _rule(found: T.DataType, wanted: Wanted) -> Rule:
     """The rule for values that are written with one type and wanted as another."""
+    if union_members(found):
+        return _of_union
     if isinstance(wanted.data_type, T.ArrayType):
         return _array
     if wanted.meaning == BITS and isinstance(found, T.BinaryType | T.StringType):
@@ -108,6 +114,18 @@ def _rule(found: T.DataType, wanted: Wanted) -> Rule:
     if isinstance(found, T.StructType | T.MapType | T.ArrayType) and not isinstance(wanted.data_type, T.StringType):
         return _of_structure
     return _RULES.get(type(wanted.data_type), as_number)
+
+
+def _of_union(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
+    """The member that has the value, by the rules of its type."""
+    nothing = F.lit(None).cast(of.data_type)
+    typed, exact = nothing, F.lit(False)
+    for item in union_members(found):
+        member = value.getField(item.name)
+        own, is_exact = _ruled(member, item.dataType, of)
+        typed = F.when(member.isNotNull(), own).otherwise(typed)
+        exact = F.when(member.isNotNull(), F.lit(True) if is_exact is None else is_exact).otherwise(exact)
+    return typed, exact
 
 
 def _of_structure(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
@@ -128,7 +146,7 @@ def _string(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
         text = F.when(value.rlike(DIGITS), time_of_day(value.cast("bigint"), TIMES[of.meaning])).otherwise(value)
         return text, text.isNotNull()
     if isinstance(found, T.StructType | T.MapType | T.ArrayType):
-        return F.to_json(value), None
+        return F.to_json(value, _AS_JSON), None
     if isinstance(found, T.BinaryType):
         return F.regexp_replace(F.base64(value), "\r\n", ""), None
     return value.cast("string"), None

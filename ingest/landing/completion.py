@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 
 from ingest.changes.unavailable import completed, key_changes, removed_values
 from ingest.config.tables import Table
-from ingest.decode.decoded import EVENT_AS_JSON, UNWRAPPED_FORM
+from ingest.decode.decoded import UNWRAPPED_FORM
+from ingest.decode.fields import EVENT_AS_JSON
 from ingest.schema.change import metadata_columns, silver_columns
 from ingest.schema.masking import MASKED_FORM
 

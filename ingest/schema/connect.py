@@ -70,7 +70,9 @@ def _type_of(schema: Mapping[str, Any]) -> T.DataType:
     if kind == "array":
         return T.ArrayType(_type_of(schema["items"]))
     if kind == "map":
-        return T.MapType(T.StringType(), _type_of(schema["values"]))
+        # Where keys are no texts it is an array of pairs, whose items have two types: kept as its text.
+        has_text_keys = schema["keys"]["type"] == "string"
+        return T.MapType(T.StringType(), _type_of(schema["values"])) if has_text_keys else T.StringType()
     # As text, whether it is base64 or a number: `decimal.format` is not part of the schema.
     return T.StringType() if schema.get("name") == DECIMAL else _SCALARS[kind]
 

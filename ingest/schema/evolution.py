@@ -153,6 +153,11 @@ def natural(found: EventField) -> Column | None:
     meaning = (found.semantic_type or "").split(";")[0]
     data_type: T.DataType = found.data_type
     semantic_type: SemanticType | None = None
+    if isinstance(data_type, T.ArrayType):
+        # What a schema says of an array's meaning is said of its items.
+        item = natural(replace(found, data_type=data_type.elementType))
+        is_text = isinstance(data_type.elementType, T.StructType | T.MapType)
+        return None if item is None or is_text else replace(item, data_type=T.ArrayType(item.data_type))
     if meaning in _MEANINGS:
         data_type, semantic_type = _MEANINGS[meaning]
     elif _has_no_width(found):
@@ -174,6 +179,16 @@ def _has_no_width(found: EventField) -> bool:
     return is_coded and (found.semantic_type or "").startswith(DECIMAL)
 
 
+def union_members(data_type: T.DataType) -> list[T.StructField]:
+    """The members of a struct that stands for an Avro union of several types, of which one has the value; else none.
+
+    Spark's Avro reader calls them member0, member1 and so on ("Apache Avro Data Source Guide").
+    """
+    members = data_type.fields if isinstance(data_type, T.StructType) else []
+    is_union = len(members) > 1 and [item.name for item in members] == [f"member{at}" for at in range(len(members))]
+    return members if is_union else []
+
+
 def is_wider(wide: T.DataType, narrow: T.DataType) -> bool:
     """Whether every value of `narrow` is one of `wide`, and Hudi can rewrite a column of the one as the other."""
     if wide == narrow:
@@ -188,8 +203,6 @@ def is_wider(wide: T.DataType, narrow: T.DataType) -> bool:
 
 
 def _is_column_type(data_type: T.DataType) -> bool:
-    if isinstance(data_type, T.ArrayType):
-        return _is_column_type(data_type.elementType)
     return isinstance(
         data_type,
         T.BooleanType
@@ -214,6 +227,8 @@ def _is_convertible(found: EventField, wanted: T.DataType) -> bool:
         return isinstance(data_type, T.ArrayType) and _is_convertible(
             EventField(found.name, data_type.elementType, found.semantic_type), wanted.elementType
         )
+    if members := union_members(data_type):
+        return any(_is_convertible(replace(found, data_type=item.dataType), wanted) for item in members)
     if isinstance(data_type, T.StructType):
         return isinstance(wanted, T.DecimalType) and {"scale", "value"} == set(data_type.names)
     if isinstance(data_type, T.BinaryType):

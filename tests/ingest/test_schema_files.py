@@ -55,6 +55,23 @@ def test_a_column_means_what_the_file_says_unless_it_says_so_itself(make_project
     assert project.source().tables[0].columns[2].semantic_type == "io.debezium.time.NanoTimestamp"
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"type": "long", "connect.name": "org.apache.kafka.connect.data.Timestamp", "logicalType": "timestamp-millis"},
+        {"type": "long", "logicalType": "timestamp-millis"},
+    ],
+    ids=["connect", "avro"],
+)
+def test_milliseconds_are_told_in_the_words_of_connect_and_avro_too(
+    written: dict[str, Any], make_project: MakeProject
+) -> None:
+    """`time.precision.mode=connect`: PostgreSQL's times were taken for microseconds, and were of 1970."""
+    schema = {"type": "record", "name": "Value", "fields": [{"name": "made_at", "type": ["null", written]}]}
+    columns = project_of(make_project, json.dumps(schema)).source().tables[0].columns
+    assert {column.name: column.semantic_type for column in columns}["made_at"] == "io.debezium.time.Timestamp"
+
+
 @pytest.mark.parametrize("schema", ["no JSON", "[]", '{"type": "record"}'])
 def test_a_file_without_a_records_schema_is_refused(schema: str, make_project: MakeProject) -> None:
     with pytest.raises(DeclarationError) as error:
