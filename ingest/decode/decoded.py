@@ -34,7 +34,8 @@ from ingest.schema.connectors import connector_of, order_of
 from ingest.schema.evolution import Reading, Version
 
 # `_lake_form` of an event that is kept as it was decoded: as an unwrapped one.
-UNWRAPPED_FORM = dumps({"unwrapped": True})
+UNWRAPPED = {"unwrapped": True}
+UNWRAPPED_FORM = dumps(UNWRAPPED)
 # Ops that carry a row.
 ROW_OPS = ("c", "u", "d", "r")
 # 't' is a truncate, 'm' a logical decoding message: neither carries a row.

@@ -17,6 +17,7 @@ from ingest.decode.decoded import (
     MISREAD,
     ROW_OPS,
     UNLIKE,
+    UNWRAPPED,
     Outline,
     Part,
     decoded_changes,
@@ -469,6 +470,8 @@ def texts_again(events: DataFrame, table: Table, keys: RecordKeys) -> list[Part]
             found = parts_of(JsonSource(own, keys, are_records=True), table)
         if known.get("masked"):
             found = [Part(part.version, partial(_decode_masked, part, form)) for part in found]
+        elif known == UNWRAPPED:
+            found = [Part(part.version, partial(_decode_again, part)) for part in found]
         parts += found
     return parts
 
@@ -476,6 +479,15 @@ def texts_again(events: DataFrame, table: Table, keys: RecordKeys) -> list[Part]
 def _decode_masked(part: Part, form: str, table: Table, reading: Reading) -> DataFrame:
     decoded = part.decode(masking.taken_as_hashed(table), reading)
     return decoded.withColumn("_lake_form", F.when(F.col("_lake_raw").isNotNull(), F.lit(form)))
+
+
+def _decode_again(part: Part, table: Table, reading: Reading) -> DataFrame:
+    """What was decoded before: its values are written as silver's are, and no more as the source writes them."""
+    columns = tuple(
+        replace(column, semantic_type=None, decimal="number", binary="base64", unsigned=False)
+        for column in table.columns
+    )
+    return part.decode(replace(table, columns=columns), reading)
 
 
 def _struct_of(names: Sequence[str], types: Mapping[str, T.DataType] | None = None) -> T.StructType:

@@ -340,3 +340,18 @@ def test_an_event_of_a_table_without_a_key_may_lack_a_column(make_project: MakeP
     records(project, (None, pg("c", 1, id=1, note="n", price=None)), (None, lacking), (None, toasted))
     assert project.land_well(spark)["item"].counts == Counts(read=3, applied=1, quarantined=2)
     assert {row["reason_code"] for row in project.quarantined(spark)} == {"unavailable_value"}
+
+
+@pytest.mark.slow
+def test_what_waits_beside_a_lacking_value_is_read_again_whatever_the_source_writes(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """A change that is well by itself is kept as it was decoded: with `decimal: base64` its number was no base64."""
+    table = table_of("item", {"id": "decimal(4,0)", "note": "string"}, ["id"], **ALL)
+    table["columns"][0]["config"] = {"meta": {"ingest": {"decimal": "base64"}}}
+    project = make_project({"tables": [table]})
+    project.deliver(TOPIC, 0, [pg("d", 15, id="BNI=", note=""), pg("c", 20, id="BNI=", note=UNAVAILABLE_VALUE)])
+    project.land_well(spark)
+    for _ in range(2):
+        assert [row["reason_code"] for row in project.quarantined(spark)] == ["unavailable_value"] * 2
+        replay(spark, project.source().tables[0])
