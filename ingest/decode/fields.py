@@ -120,6 +120,11 @@ def shown(value: Expression, found: T.DataType) -> Expression:
     return F.coalesce(F.substring(value.cast("string"), 1, 100), F.lit("?"))
 
 
+def could_be_hex(text: Expression) -> Expression:
+    """Whether a text of base64 could be the hexadecimal digits of bytes as well, as Debezium writes them."""
+    return text.rlike(r"^(?:[0-9a-f]{4})+\z")
+
+
 def advice(value: Expression, field: Field, of: Wanted) -> Expression:
     """What could be done about such a value."""
     if isinstance(field.data_type, T.StructType | T.MapType) and not union_members(field.data_type):
@@ -129,4 +134,8 @@ def advice(value: Expression, field: Field, of: Wanted) -> Expression:
         could_be_base64 = (F.length(value) % 4 == 0) & value.rlike("^[A-Za-z0-9+/]+={0,2}$")
         told = "; say which it holds by `decimal: base64` or `decimal: number` in the column's declaration"
         return F.when(could_be_base64, F.lit(told)).otherwise(F.lit(""))
+    is_undeclared = of.column is not None and of.column.binary is None
+    if is_undeclared and isinstance(of.data_type, T.BinaryType) and isinstance(field.data_type, T.StringType):
+        ways = "`binary: base64`, `base64-url-safe` or `hex`"
+        return F.lit(f"; say how a text holds bytes by {ways} in the column's declaration")
     return F.lit("")

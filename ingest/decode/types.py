@@ -34,6 +34,7 @@ from ingest.decode.fields import (
     Ruled,
     Wanted,
     advice,
+    could_be_hex,
     impossible,
     shown,
 )
@@ -153,15 +154,19 @@ def _string(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
 
 
 def _binary(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
-    """Bytes from text, as `binary.handling.mode` writes them: base64, which is also how JSON holds bytes, or hex."""
+    """Bytes from text, as `binary.handling.mode` writes them: base64, which is also how JSON holds bytes, or hex.
+
+    Some texts are both ("deadbeef"): where the declaration does not say which the column holds, such a text is refused.
+    """
     if not isinstance(found, T.StringType):
         return impossible(T.BinaryType())
     way = of.column.binary if of.column else "base64"
+    is_sure = F.lit(True) if way else ~could_be_hex(value)
     if way == "hex":
         typed = F.when(F.length(value) % 2 == 0, F.try_to_binary(value, F.lit("hex")))
     else:
         typed = from_base64(F.translate(value, "-_", "+/") if way == "base64-url-safe" else value)
-    return typed, typed.isNotNull()
+    return typed, typed.isNotNull() & is_sure
 
 
 def _array(value: Expression, found: T.DataType, of: Wanted) -> Ruled:

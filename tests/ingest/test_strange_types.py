@@ -213,3 +213,23 @@ def test_arrays_and_maps_that_nobody_declared_are_what_the_schema_says(
                 "prices": [None, Decimal("1.50")], "costs": [Decimal("1.50")],
                 "numbers": [Decimal("1500.00"), Decimal("2.25")], "by_number": '[[1,"a"],[2,null]]'}  # fmt: skip
     assert project.rows(spark, "item", *expected) == [expected]
+
+
+def test_a_text_that_could_be_base64_or_hexadecimal_is_not_guessed(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """`binary.handling.mode=hex` without `binary: hex`: other bytes were landed."""
+    tables = [table_of(name, {"id": "int", "data": "binary"}, ["id"], **ALL) for name in ("plain", "hex", "base64")]
+    for table in tables[1:]:
+        table["columns"][1]["config"] = {"meta": {"ingest": {"binary": table["name"]}}}
+    project = make_project({"tables": tables})
+    for name in ("plain", "hex", "base64"):
+        texts = ["deadbeef", "AP8="] if name != "hex" else ["deadbeef"]
+        project.deliver(f"shop.{name}", 0, [pg("c", key, id=key, data=text) for key, text in enumerate(texts)])
+    project.land_well(spark)
+    found = {name: [bytes(row["data"]) for row in project.rows(spark, name)] for name in ("plain", "hex", "base64")}
+    assert found == {
+        "plain": [b"\0\xff"], "hex": [b"\xde\xad\xbe\xef"], "base64": [b"u\xe6\x9dm\xe7\x9f", b"\0\xff"]
+    }  # fmt: skip
+    (reason,) = [each["reason"] for each in project.quarantined(spark)]
+    assert "column data: deadbeef is not exactly a binary; say how a text holds bytes by `binary: base64`" in reason
