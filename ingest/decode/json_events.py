@@ -299,6 +299,7 @@ def _decode_enveloped(
         *(T.StructField(block, _struct_of([c.envelope[1] for c in metadata if c.envelope[0] == block]))
           for block in blocks),
         T.StructField("op", T.StringType()),
+        *(T.StructField(name, T.StringType()) for name in sorted(seen.beside)),
     ]  # fmt: skip
     op = F.col("_lake_event.op")
     image = F.when(op == "d", F.col("_lake_event.before")).otherwise(F.col("_lake_event.after"))
@@ -309,6 +310,9 @@ def _decode_enveloped(
         before, after = (F.get_json_object("_lake_json", f"$.{side}") for side in ("before", "after"))
         parsed = _with_own_names(parsed, F.when(op == "d", before).otherwise(after), others)
     fields = {name: Field(F.col(f"_lake_row.`{name}`"), T.StringType()) for name in columns}
+    # A transform has put them there, such as InsertField.
+    for name in seen.beside:
+        fields[name] = Field(F.coalesce(fields[name].value, F.col(f"_lake_event.`{name}`")), T.StringType())
     for name, other in others.items():
         fields[name] = _either(name, fields[name].value, F.col(f"_lake_row.`{_OTHER}{other}`"))
     for column in metadata:

@@ -46,6 +46,7 @@ class JsonForms:
     `nested`: objects within the events, or something behind them; `placeholder`: values that PostgreSQL's log lacks;
     `control`: heartbeats, transaction markers, schema changes; `unknown`: keys of rows that are no columns;
     `partial`: columns whose key some row lacks; `lacks`: those of them that a create, update or read lacks;
+    `beside`: columns that stand in envelopes beside Debezium's members;
     `keys`: all keys of unwrapped events, where they were counted; `alike`: the lists of keys of which each event must
     have one, where the rest was seen in examples; `written`: how these write the values of some keys; `flat`: how they
     are written altogether, where that is simple enough to be cut.
@@ -60,6 +61,7 @@ class JsonForms:
     unknown: bool
     partial: frozenset[str]
     lacks: tuple[str, ...]
+    beside: frozenset[str] = frozenset()
     keys: frozenset[str] | None = None
     alike: tuple[tuple[str, ...], ...] = ()
     written: Mapping[str, T.DataType] = field(default_factory=dict)
@@ -135,6 +137,8 @@ class JsonForms:
         others = {name for names in rows for name in names if name not in known and not name.startswith("__")}
         more = bool(others) if looks_for_more else any(name.lower() in by_case for name in others)
         flat_forms = [form for form in found if not form["enveloped"]]
+        in_envelopes = {name for form in found if form["enveloped"] for name in form["keys"] or ()}
+        beside = [name for name in columns if name.lower() not in MEMBERS and (many or name in in_envelopes)]
         lacks = [name for name in columns if many or any(name not in names for names in whole)]
         return cls(
             wrapped=many or any(form["wrapped"] for form in found),
@@ -146,6 +150,7 @@ class JsonForms:
             unknown=many or more,
             partial=frozenset(name for name in columns if many or any(name not in names for names in images)),
             lacks=tuple(lacks) if looks_for_all else (),
+            beside=frozenset(beside).difference(*images),
             keys=None if many else frozenset(key for form in flat_forms for key in form["keys"] or ()),
         )
 

@@ -230,8 +230,9 @@ class _Envelope(_Row):
 
     def field(self, name: str) -> Field:
         values = {side: _first_of(_struct(self.event, side), (name,), f"event.{side}") for side in self.sides}
-        if not values:
-            return _no_field()
+        if not any(name in _struct(self.event, side).names for side in self.sides):
+            # Beside the images, where a transform may have put it, such as InsertField.
+            return _no_field() if name in MEMBERS else _first_of(self.event, (name,), "event")
         found = list(values.values())
         present = next((field for field in found if not isinstance(field.data_type, T.NullType)), found[0])
         nothing = F.lit(None).cast(present.data_type)

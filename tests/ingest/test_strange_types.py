@@ -233,3 +233,40 @@ def test_a_text_that_could_be_base64_or_hexadecimal_is_not_guessed(
     }  # fmt: skip
     (reason,) = [each["reason"] for each in project.quarantined(spark)]
     assert "column data: deadbeef is not exactly a binary; say how a text holds bytes by `binary: base64`" in reason
+
+
+@pytest.mark.slow
+def test_a_column_that_a_transform_puts_beside_an_envelope_s_row_has_its_value(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """InsertField before the events are unwrapped: the declared columns were null."""
+    columns = {"id": "int", "note": "string", "loaded_at": "timestamp", "place": "bigint"}
+    project = make_project({"tables": [table_of(name, columns, ["id"]) for name in ("plain", "schema", "rows")]})
+    added = {"loaded_at": 1_704_164_645_123, "place": 7}
+    events = [
+        {**envelope("c", 1, after={"id": 1, "note": "a"}), **added},
+        {**envelope("c", 2, after={"id": 2, "note": "b"}), **added},
+        {**envelope("d", 3, before={"id": 2, "note": ""}), **added},
+    ]
+    project.deliver("shop.plain", 0, [{**event, "loaded_at": "2024-01-02T03:04:05.123Z"} for event in events])
+    row = {"id": connect("int32"), "note": connect("string")}
+    beside = [
+        {**connect("int64", name="org.apache.kafka.connect.data.Timestamp"), "field": "loaded_at"},
+        {**connect("int64"), "field": "place"},
+    ]
+    written = [with_schema(event, row) for event in events]
+    for each in written:
+        each["schema"]["fields"] += beside
+    project.deliver("shop.schema", 0, written)
+    image = pa.struct([("id", pa.int32()), ("note", pa.string())])
+    source = pa.struct([("lsn", pa.int64()), ("ts_ms", pa.int64())])
+    kinds = [("before", image), ("after", image), ("source", source), ("op", pa.string()),
+             ("loaded_at", pa.timestamp("ms")), ("place", pa.int64())]  # fmt: skip
+    content = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(events, pa.schema(kinds)), content)
+    project.deliver("shop.rows", 0, content.getvalue(), "parquet")
+    for landed in project.land_well(spark).values():
+        assert landed.counts == Counts(read=3, applied=2, superseded=1)
+    at = AT.replace(tzinfo=None, microsecond=123_000)
+    for name in ("plain", "schema", "rows"):
+        assert project.rows(spark, name) == [{"id": 1, "note": "a", "loaded_at": at, "place": 7}], name
