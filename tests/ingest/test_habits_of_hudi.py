@@ -145,7 +145,7 @@ def test_a_table_that_is_broken_is_told_with_what_to_do(make_project: MakeProjec
     for command, where, to_do in (
         (["table", "commits", "shop.orders"], "/orders: ", "restore the file that is named from a copy"),
         (["quarantine", "ls", "shop"], "/_quarantine: ", "restore the folder from a copy"),
-        (["quarantine", "replay", "shop"], "/_quarantine: ", "restore the folder from a copy"),
+        (["quarantine", "show", "shop"], "/_quarantine: ", "restore the folder from a copy"),
     ):
         result = CliRunner().invoke(app, [*command, *here], env={"COLUMNS": "240"})
         assert result.exit_code == 1
