@@ -51,11 +51,17 @@ def with_unexplained(batch: Batch) -> Batch | None:
 
 
 def _lone(batch: Batch) -> DataFrame:
-    """The record keys of ignored tombstones whose rows are there, as far as silver and the batch's deletes say."""
+    """The record keys of ignored tombstones whose rows are there, as far as silver and the batch's deletes say.
+
+    What tells the changes apart is kept first. Spark carries a filter down to where events are decoded, with what each
+    of its columns is computed of in the place of its name: of a key that is a time it compiled that for minutes.
+    """
     key = f"`{batch.table.record_key}`"
     is_tombstone = F.col("_lake_ignored") & F.col("_lake_problem").isNotNull()
-    keys = batch.changes.where(is_tombstone).select(key).distinct()
-    gone = batch.changes.where(is_delete() & ~F.col("_lake_ignored")).select(key)
+    is_gone = is_delete() & ~F.col("_lake_ignored")
+    told = batch.changes.select(key, is_tombstone.alias("_lake_is_tombstone"), is_gone.alias("_lake_is_gone"))
+    told = batch.keep(told, at_once=True)
+    keys, gone = told.where("_lake_is_tombstone").select(key).distinct(), told.where("_lake_is_gone").select(key)
     live = batch.silver.read().where("__deleted = 'false'").select(key)
     name = batch.table.record_key
     return keys.join(gone, name, "left_anti").join(live, name, "left_semi")

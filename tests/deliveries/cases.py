@@ -322,6 +322,13 @@ RULES = (
     Rule(("record_key", "deletes"), lambda record_key, deletes: deletes != "bare" or record_key != "absent"),
     Rule(("carrier", "deletes", "tombstones"), _tombstones),
     Rule(("deletes", "delivery"), lambda deletes, delivery: deletes != "undeclared" or delivery != "late"),
+    # A tombstone that comes behind its delete's batch, where its row is there again by another partition, may be a delete.
+    Rule(
+        ("tombstones", "delivery", "moves", "partitions"),
+        lambda tombstones, delivery, moves, partitions: (
+            (tombstones, delivery) != ("ignored", "late") or (moves != "message_key" and partitions != "routed")
+        ),
+    ),
     Rule(("form", "database", "truncate"), _truncates),
     # Where a row without a position stands to a truncate of another partition nothing says.
     Rule(
