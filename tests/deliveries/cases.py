@@ -322,7 +322,7 @@ RULES = (
     Rule(("record_key", "deletes"), lambda record_key, deletes: deletes != "bare" or record_key != "absent"),
     Rule(("carrier", "deletes", "tombstones"), _tombstones),
     Rule(("deletes", "delivery"), lambda deletes, delivery: deletes != "undeclared" or delivery != "late"),
-    # A tombstone that comes behind its delete's batch, where its row is there again by another partition, may be a delete.
+    # Behind the batch of its delete, where the row is there again by another partition, a tombstone may be a delete.
     Rule(
         ("tombstones", "delivery", "moves", "partitions"),
         lambda tombstones, delivery, moves, partitions: (
