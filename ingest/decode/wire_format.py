@@ -306,7 +306,10 @@ def _avro_part(
     def decode(table: Table, reading: Reading) -> DataFrame:
         decoded = part.decode(table, reading)
         taken = [*(column.name for column in table.columns), *(column.name for column in metadata_columns(table))]
-        is_nothing = reduce(lambda left, right: left & right, [F.col(f"`{column}`").isNull() for column in taken])
+        # A column of the key may have come from the record's key.
+        of_record = F.col("_lake_record_key").isNotNull()
+        is_null = [F.col(f"`{name}`").isNull() | (of_record if name in table.key else F.lit(False)) for name in taken]
+        is_nothing = reduce(lambda left, right: left & right, is_null)
         _, why = reason_of(F.col("_lake_problem"))
         told = problem("invalid_avro", f"the value does not decode with {name}, or holds none of the columns: ", why)
         does_not_decode = (F.col("_lake_problem") != MISREAD) & ~F.col("_lake_ignored") & is_nothing

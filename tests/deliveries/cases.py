@@ -444,6 +444,8 @@ _KNOWN: Sequence[Row] = (
     {"snapshot": "read_only", "database": "mariadb", "delivery": "batches", "form": "unwrapped_schema"},
     {"record_key": "plain", "deletes": "no_before", "form": "envelope_schema", "delivery": "batches"},
     {"names": "hdfs", "delivery": "late", "carrier": "lines", "form": "envelope_plain"},
+    {"form": "envelope_avro4", "bad": "cut_avro", "record_key": "described", "keys": "moment", "tombstones": "ignored",
+     "delivery": "batches"},
 )  # fmt: skip
 # Without what takes further runs, where it is not what they are about.
 KNOWN: Sequence[Row] = tuple({"trouble": "none", "replay": "no", **row} for row in _KNOWN)
