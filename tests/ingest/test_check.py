@@ -155,7 +155,7 @@ def test_a_folder_that_may_not_be_read_is_named(make_project: MakeProject) -> No
     assert f"{folder}: the folder cannot be read: Permission denied" in told
 
 
-@pytest.mark.parametrize("path", ["s3a://bucket/bronze", "hdfs:///bronze", "/data/{one,two}"])
+@pytest.mark.parametrize("path", ["s3a://bucket/bronze", "hdfs:///bronze"])
 def test_what_only_spark_can_look_at_is_said_to_be(path: str, make_project: MakeProject) -> None:
     project = make_project({"tables": [table_of("note", NOTE, ["id"])]})
     connect(project, files={"type": "files", "path": path})
