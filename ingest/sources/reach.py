@@ -153,9 +153,7 @@ def _stream(connection: KinesisConnection, name: str) -> str:
 
 
 def _local(project: Project, path: str) -> Path | None:
-    """The path on this machine; None where Hadoop takes it for another file system's, or for a pattern."""
-    if re.search(r"[*?{}\[\]]", path):
-        return None
+    """The path on this machine; None where Hadoop takes it for another file system's."""
     if found := re.fullmatch(r"file:(?://)?(/.*)", path):
         return Path(found[1])
     settings = project.target.get("server_side_parameters") or {}
