@@ -13,6 +13,7 @@ from ingest.config.schema_files import LOGICAL_TYPES
 from ingest.decode.fields import alike_but_for_case
 from ingest.schema.connect import DECIMAL
 from ingest.spark.jvm import first_line, java_class
+from ingest.spark.shared import Shared
 
 _SPARKS_SCHEMA = "org.apache.spark.sql.avro.SchemaConverters"
 # Digits of Spark's widest decimal: of a wider one its reader refuses the whole schema. PostgreSQL's money has 64.
@@ -30,7 +31,14 @@ def readable(schema: str) -> str:
 
 
 def unreadable(spark: SparkSession, schema: str) -> str:
-    """Why Spark's reader has no types for an Avro schema, or ''."""
+    """Why Spark's reader has no types for an Avro schema, or ''. Asked once a schema: many files have the same one."""
+    known: dict[str, str] = Shared.of(spark).remembered("why Avro schemas are not read")
+    if schema not in known:
+        known[schema] = _why_unreadable(spark, schema)
+    return known[schema]
+
+
+def _why_unreadable(spark: SparkSession, schema: str) -> str:
     parsed = java_class(spark, "org.apache.avro.Schema$Parser")().parse(readable(schema))
     try:
         found = java_class(spark, _SPARKS_SCHEMA).toSqlType(parsed).dataType().json()
