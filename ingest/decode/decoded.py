@@ -219,7 +219,7 @@ def _untyped(events: DataFrame, table: Table, outline: Outline) -> DataFrame:
         outline.ignored.alias("_lake_empty"),
         is_tombstone.alias("_lake_tombstone"),
         F.coalesce(outline.says_deletes, F.lit(False)).alias("_lake_says_deletes"),
-        F.when(is_keyed, outline.keys.text()).alias(KEY_TEXT),
+        F.when(is_keyed, outline.keys.text(table)).alias(KEY_TEXT),
         _key_is_unlike(events, is_keyed, outline.keys).alias("_lake_key_unlike"),
         _unavailable(outline, table).alias("_lake_unavailable"),
         *(field.value.alias(name) for name, field in fields.items()),

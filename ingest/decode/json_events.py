@@ -34,7 +34,6 @@ from ingest.decode.json_forms import (
     body,
     ends_at_first_brace,
     forms,
-    has_bare_nan,
     has_key,
     has_more_than_an_object,
     has_placeholder,
@@ -44,6 +43,7 @@ from ingest.decode.json_forms import (
     is_utf8,
     unknown_fields,
 )
+from ingest.decode.json_numbers import has_bare_nan, wide_decimals, with_exact_fractions
 from ingest.decode.record_key import RecordKeys
 from ingest.decode.typed_events import typed_part
 from ingest.schema import masking
@@ -110,11 +110,11 @@ def _parts(source: JsonSource, table: Table, *, thorough: bool = False, by_examp
         if seen := JsonForms.in_examples(texts, table, source.events):
             return [_text_part(source, seen, ())]
         if prefix := _common_prefix(texts):
-            return [_schema_part(source, *prefix)]
+            return [_schema_part(source, table, *prefix)]
     found = forms(lines, table, thorough=thorough)
     schemas = {text: known for text in {form["schema"] for form in found} if text and (known := connect_schema(text))}
     parts = [
-        _schema_part(replace(source, lines=lines.where(is_of_schema([text]))), None, known)
+        _schema_part(replace(source, lines=lines.where(is_of_schema([text]))), table, None, known)
         for text, known in sorted(schemas.items())
     ]
     others = [form for form in found if form["schema"] not in schemas]
@@ -148,7 +148,7 @@ def _common_prefix(texts: Sequence[str]) -> tuple[str, ConnectSchema] | None:
     return (prefix, known) if known and all(text.startswith(prefix) for text in texts) else None
 
 
-def _schema_part(source: JsonSource, prefix: str | None, schema: ConnectSchema) -> Part:
+def _schema_part(source: JsonSource, table: Table, prefix: str | None, schema: ConnectSchema) -> Part:
     """Events in {"schema", "payload"} that all have the same schema.
 
     `prefix`: how their texts begin, where that is known of the first ones: another one is `MISREAD`, and none is
@@ -156,11 +156,12 @@ def _schema_part(source: JsonSource, prefix: str | None, schema: ConnectSchema) 
     """
     text = F.col("value")
     unlike = F.col(UNLIKE) if UNLIKE in source.lines.columns else F.lit(False)
+    exact = with_exact_fractions(text, wide_decimals(table, schema.decimals))
     if prefix is None:
-        body = F.get_json_object(text, "$.payload")
+        body = F.get_json_object(exact, "$.payload")
     else:
         unlike = unlike | (text.isNotNull() & ~(text.startswith(prefix) & text.endswith("}"))) | has_bare_nan(text)
-        body = between(text, prefix, "}")
+        body = between(exact, prefix, "}")
     bodies = source.lines.select("value", body.alias("_lake_json"), unlike.alias(UNLIKE), *READ)
     is_nothing = F.col("_lake_json").isNull() | (F.col("_lake_json") == "null")
     malformed = F.when(
@@ -189,7 +190,8 @@ def _decode_json(source: JsonSource, seen: JsonForms, table: Table, reading: Rea
 
 
 def _decoded_json(source: JsonSource, seen: JsonForms, table: Table, reading: Reading) -> DataFrame:
-    text = body(F.col("value")) if seen.wrapped else F.col("value")
+    exact = with_exact_fractions(F.col("value"), wide_decimals(table))
+    text = body(exact) if seen.wrapped else exact
     bodies = source.lines.withColumn("_lake_json", F.btrim(text, F.lit(WHITE_SPACE)))
     if seen.enveloped and seen.unwrapped:
         sorted_out = bodies.withColumn("_lake_is_envelope", is_envelope(F.col("_lake_json")))

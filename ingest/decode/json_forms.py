@@ -346,13 +346,6 @@ def has_more_than_an_object(text: Expression) -> Expression:
     return ~text.rlike(r"\}\s*$") | (suspicious & ~F.coalesce(alone, F.lit(False)))
 
 
-def has_bare_nan(text: Expression) -> Expression:
-    """Whether a text may hold NaN or infinity as a number, which is no JSON, and Spark's reader takes. Never null."""
-    may_have = text.contains("NaN") | text.contains("Inf") | text.contains("INF")
-    # What follows a number tells it from a word of a text: a batch with one of these is read once more.
-    return F.coalesce(may_have & text.rlike(r"[:,\[]\s*[+-]?(NaN|Infinity|INF)\s*[,}\]]"), F.lit(False))
-
-
 def is_utf8(text: Expression) -> Expression:
     """Whether a text's bytes are UTF-8. Spark takes any bytes for a text, and its parser puts U+FFFD for the others."""
     return F.decode(text.cast("binary"), "UTF-8") == text

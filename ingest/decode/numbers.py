@@ -134,8 +134,8 @@ def _decimal_of_json(value: Expression, wanted: T.DecimalType, of: Wanted) -> Ru
 def _decimal_of_text(text: Expression, wanted: T.DecimalType, before: str = "") -> Ruled:
     """A decimal from the text of a number; `before` is a look-ahead that the text must pass.
 
-    A JSON number with a fraction has been read as a double on its way into a text: from 10^7 on it shows an exponent
-    without a sign, and is believed only as far as a double is sure. Exponents of a decimal's own text have a sign.
+    An exponent without a sign is that of a double from 10^7 on, as Java writes it: it is believed only as far as a
+    double is sure. Exponents of a decimal's own text have a sign.
     """
     typed = text.cast(wanted)
     plain = text.rlike(rf"^{before}[+-]?\d*(\.\d{{0,{wanted.scale}}}0*)?$")

@@ -40,6 +40,11 @@ class ConnectSchema:
     payload: T.StructType
     meanings: Mapping[str, str]
 
+    @property
+    def decimals(self) -> list[str]:
+        """The columns that are decimals."""
+        return [name for name, meaning in self.meanings.items() if meaning.partition(";")[0] == DECIMAL]
+
 
 def connect_schema(text: str) -> ConnectSchema | None:
     """The schema of a payload that is a struct; None for any other text, which says nothing of an event's columns."""

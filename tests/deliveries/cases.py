@@ -75,7 +75,7 @@ DIMENSIONS: Mapping[str, Sequence[str]] = {
     "bad": ["none", *CODES],
     "bad_at": ["first", "last"],
     "values": list(THEMES),
-    "decimals": ["text", "precise", "scale_less", "scale_more", "money"],
+    "decimals": ["text", "precise", "number", "scale_less", "scale_more", "money"],
     # What names the files: Kafka Connect's sink of S3, or of HDFS.
     "names": ["s3", "hdfs"],
     "delivery": ["one", "batches", "late", "repeated"],
@@ -287,6 +287,14 @@ def _bad(form: str, carrier: str, bad: str) -> bool:
     return bad == "none" or encoding in forms.get(bad, _ENCODINGS)
 
 
+def _decimals(form: str, decimals: str) -> bool:
+    """JSON without a schema has decimals of the declared scale; a number is one in JSON alone."""
+    encoding = _encoding_of(form)
+    return decimals in {"plain": ("text", "precise", "number")}.get(encoding, DIMENSIONS["decimals"]) and (
+        decimals != "number" or encoding in ("plain", "schema")
+    )
+
+
 def _mends(form: str, bad: str, deletes: str, truncate: str, replay: str) -> bool:
     mendable = bad in ("unknown_id", "unavailable") or (bad == "out_of_range" and form.endswith("_plain"))
     return replay != "mended" or mendable or deletes == "undeclared" or truncate == "quarantine"
@@ -373,7 +381,7 @@ RULES = (
     Rule(("database", "bad"), lambda database, bad: bad != "unavailable" or database != "dynamodb"),
     Rule(("bad", "bad_at"), lambda bad, bad_at: bad_at == "first" or bad != "none"),
     Rule(("delivery", "bad_at"), lambda delivery, bad_at: bad_at == "first" or delivery != "one"),
-    Rule(("form", "decimals"), lambda form, decimals: decimals in ("text", "precise") or not form.endswith("_plain")),
+    Rule(("form", "decimals"), _decimals),
     Rule(("form", "trouble"), lambda form, trouble: trouble != "large" or form == "unwrapped_plain"),
     Rule(("carrier", "trouble"), lambda carrier, trouble: trouble != "large" or carrier == "lines"),
     Rule(("form", "bad", "deletes", "truncate", "replay"), _mends),

@@ -213,7 +213,9 @@ def _column_options(case: Case, kind: str) -> dict[str, Any]:
     """What only a declaration can say: JSON without a schema does not say how it holds a decimal."""
     if not kind.startswith("decimal") or case.encoding != "plain":
         return {}
-    return {"config": {"meta": {"ingest": {"decimal": "number" if case["decimals"] == "text" else "base64"}}}}
+    return {
+        "config": {"meta": {"ingest": {"decimal": "number" if case["decimals"] in ("text", "number") else "base64"}}}
+    }
 
 
 # Landing

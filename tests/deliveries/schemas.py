@@ -9,6 +9,7 @@ import base64
 import io
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Context, Decimal
@@ -19,6 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
+# Around a number that is to stand in JSON with all its digits: a character for private use.
+_BARE = "\ue000"
 _AVRO = {"boolean": "boolean", "int32": "int", "int64": "long", "double": "double", "string": "string",
          "bytes": "bytes"}  # fmt: skip
 _ARROW = {"boolean": pa.bool_(), "int": pa.int32(), "long": pa.int64(), "double": pa.float64(), "string": pa.string(),
@@ -27,7 +30,10 @@ _ARROW = {"boolean": pa.bool_(), "int": pa.int32(), "long": pa.int64(), "double"
 
 @dataclass(frozen=True)
 class Kind:
-    """A type: one of Connect's, with the semantic type and its parameters where it has one."""
+    """A type: one of Connect's, with the semantic type and its parameters where it has one.
+
+    `is_number`: JSON has a decimal's number, and not its bytes (`decimal.format=NUMERIC`).
+    """
 
     type: str
     name: str = ""
@@ -35,6 +41,7 @@ class Kind:
     items: Kind | None = None
     fields: tuple[tuple[str, Kind], ...] = ()
     is_optional: bool = True
+    is_number: bool = False
 
     @property
     def required(self) -> Kind:
@@ -56,9 +63,10 @@ def struct(name: str, fields: Mapping[str, Kind]) -> Kind:
     return Kind("struct", name, fields=tuple(fields.items()), is_optional=False)
 
 
-def decimal_of(precision: int, scale: int) -> Kind:
+def decimal_of(precision: int, scale: int, *, is_number: bool = False) -> Kind:
     """Connect's decimal, as Debezium describes one (`decimal.handling.mode=precise`)."""
-    return Kind("bytes", DECIMAL, (("scale", str(scale)), ("connect.decimal.precision", str(precision))))
+    parameters = (("scale", str(scale)), ("connect.decimal.precision", str(precision)))
+    return Kind("bytes", DECIMAL, parameters, is_number=is_number)
 
 
 def block_of(kind: Kind, field: str | None = None) -> dict[str, Any]:
@@ -81,7 +89,8 @@ def json_of(kind: Kind, value: Any) -> Any:
     if value is None:
         return None
     if kind.type == "bytes":
-        return base64.b64encode(value).decode()
+        number = f"{_BARE}{_decimal(value, int(dict(kind.parameters)['scale'])):f}{_BARE}" if kind.is_number else None
+        return number or base64.b64encode(value).decode()
     if kind.type == "double" and not math.isfinite(value):
         return {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
     if kind.items is not None:
@@ -93,7 +102,8 @@ def json_of(kind: Kind, value: Any) -> Any:
 
 def text_of(value: Any) -> str:
     """JSON as Jackson writes it: compact, in UTF-8."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return re.sub(f'"{_BARE}(.*?){_BARE}"', r"\1", text)
 
 
 def avro_of(kind: Kind, defined: set[str] | None = None) -> Any:
@@ -186,5 +196,9 @@ def _as_arrow(schema: Any, value: Any, named: Mapping[str, Any]) -> Any:
     if found["type"] == "array":
         return [_as_arrow(found["items"], each, named) for each in value]
     if found.get("logicalType") == "decimal" and isinstance(value, bytes):
-        return Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-found["scale"], Context(prec=80))
+        return _decimal(value, found["scale"])
     return value
+
+
+def _decimal(unscaled: bytes, scale: int) -> Decimal:
+    return Decimal(int.from_bytes(unscaled, "big", signed=True)).scaleb(-scale, Context(prec=80))

@@ -86,12 +86,13 @@ def row_of(theme: str, turn: int, *, decimals: str, in_milliseconds: bool) -> di
 def kinds(decimals: str, *, in_milliseconds: bool) -> dict[str, Kind]:
     """How Debezium describes the columns.
 
-    `decimals`: `text`; `precise`, of the declared scale; `scale_less` and `scale_more`, of another one; `money`, of 64
-    digits, as PostgreSQL's type arrives.
+    `decimals`: `text`; `precise`, of the declared scale; `number`, the same by its number; `scale_less` and
+    `scale_more`, of another one; `money`, of 64 digits, as PostgreSQL's type arrives.
     """
     described = {
         "text": (STRING, STRING),
         "precise": (decimal_of(12, 2), decimal_of(38, 10)),
+        "number": (decimal_of(12, 2, is_number=True), decimal_of(38, 10, is_number=True)),
         "scale_less": (decimal_of(11, 1), decimal_of(38, 10)),
         "scale_more": (decimal_of(14, 4), decimal_of(38, 10)),
         "money": (decimal_of(64, 2), decimal_of(64, 10)),
@@ -119,7 +120,7 @@ def kinds(decimals: str, *, in_milliseconds: bool) -> dict[str, Kind]:
 def key_kind(data_type: str, decimals: str, *, in_milliseconds: bool) -> Kind:
     """How Debezium describes a column of the key."""
     if data_type == "decimal(8,2)":
-        return STRING if decimals == "text" else decimal_of(8, 2)
+        return STRING if decimals == "text" else decimal_of(8, 2, is_number=decimals == "number")
     return {"int": INT, "string": STRING, "timestamp": _moment(in_milliseconds=in_milliseconds)}[data_type]
 
 

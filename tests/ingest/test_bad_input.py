@@ -16,7 +16,7 @@ from json_records import connect, with_schema
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from ingest.decode.json_forms import has_bare_nan
+from ingest.decode.json_numbers import has_bare_nan
 from ingest.errors import InputError, LakeError, WriteError
 from ingest.silver.state import Counts
 

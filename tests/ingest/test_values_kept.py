@@ -166,6 +166,34 @@ def test_a_decimal_is_a_number_whatever_the_source_block_calls_a_text(
     assert [found["name"] for found in project.rows(spark, "item")] == [Decimal("1234.00"), Decimal("123.45")]
 
 
+@pytest.mark.parametrize("form", ["unwrapped", "envelope", "payload", "described", "described envelope"])
+def test_a_number_keeps_every_digit(form: str, make_project: MakeProject, spark: SparkSession) -> None:
+    """JsonConverter with `decimal.format=NUMERIC`: Spark's parser makes a double of a fraction, in a key as well."""
+    digits = "12345678901234567890.123456789"
+    small = "-1234.000000000000123456789"
+    project = make_project(
+        items({"id": "decimal(38,9)", "price": "decimal(38,21)", "ratio": "double", "note": "string"}, key=["id"])
+    )
+    row = {"id": decimal_schema(9), "price": decimal_schema(21), "ratio": connect("double"), "note": connect("string")}
+    values: dict[str, Any] = {
+        "id": "ID",
+        "price": "PRICE",
+        "ratio": 0.30000000000000004,
+        "note": f': {digits}, a"b\\,"price": {digits}, "c',
+    }
+    written = pg("c", 5, **values) if "envelope" not in form else envelope("c", 5, after=values)
+    event = {"payload": written} if form == "payload" else written
+    event = with_schema(written, row) if form.startswith("described") else event
+
+    def bare(value: Any) -> str:
+        return json.dumps(value, separators=(",", ":")).replace('"ID"', digits).replace('"PRICE"', small)
+
+    records(project, (bare({"id": "ID"}), bare(event)))
+    project.land_well(spark)
+    rows = project.rows(spark, "item", "id", "price", "ratio", "note")
+    assert rows == [{"id": Decimal(digits), "price": Decimal(small), "ratio": values["ratio"], "note": values["note"]}]
+
+
 def test_typed_dates_and_timestamps_are_of_the_years_that_sql_has(
     make_project: MakeProject, spark: SparkSession
 ) -> None:
