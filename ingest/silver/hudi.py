@@ -321,10 +321,14 @@ class HudiTable:
         self._settle()
 
     def _settle(self) -> None:
-        """Before log files are written or cleaned: they must go to their own base files (`Timeline.settle`)."""
-        if self.options.table_type == "cow" or not (is_on_s3(self.path) or self.options.version) or not self.exists():
-            return  # without log files; or a disk tells milliseconds, and Hudi's newest version keeps its own record
+        """Before anything is written or cleaned: it must be the newest commit (`Timeline.await_past`), and log files
+        must go to their own base files (`Timeline.settle`)."""
+        if not self.exists():
+            return
         try:
+            self.timeline.await_past()
+            if self.options.table_type == "cow" or not (is_on_s3(self.path) or self.options.version):
+                return  # without log files; or a disk tells milliseconds, and Hudi's newest version keeps its record
             self.timeline.settle()
         except Py4JJavaError as error:
             raise write_error(error, where=self.path) from error

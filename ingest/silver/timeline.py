@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from ingest.errors import WriteError
+from ingest.errors import UnavailableError, WriteError
 from ingest.spark.jvm import java_class
 
 # Tables before this version do not record when a commit was completed: Hudi takes the time of the file instead, which
@@ -145,8 +145,35 @@ class Timeline:
                 bytes=metadata.fetchTotalBytesWritten(),
             )
 
+    def await_past(self) -> None:
+        """Waits until the last commit is no later than now.
+
+        Commits are ordered by the clock of the machine that makes them. One that is made before the last one, by a
+        clock that was set back, is not the newest: no reader would see its rows, and the next run not its position.
+
+        Raises
+        ------
+        UnavailableError
+            The last commit is too far ahead.
+        """
+        last = self.active().getLatestCompletionTime()
+        if not last.isPresent():
+            return
+        deadline = time.monotonic() + _CLOCKS_WITHIN_S
+        while str(last.get()) > (now := instant_of(datetime.now(UTC))):
+            if time.monotonic() > deadline:
+                raise UnavailableError(
+                    f"its last commit is of {last.get()}, and this machine's clock says {now}",
+                    where=self.path,
+                    expected="a clock that has not gone back: commits are ordered by it, those of the lake's storage "
+                    f"and of other machines within {_CLOCKS_WITHIN_S} seconds",
+                    action="set this machine's clock, by NTP. If the commit was made by a clock that was ahead, wait "
+                    "until that time, or restore the table from a copy of before; nothing of this batch was landed",
+                )
+            time.sleep(_SETTLES_S)
+
     def settle(self) -> None:
-        """Sees to it that each commit was completed no earlier than it was requested, and none later than now.
+        """Sees to it that each commit was completed no earlier than it was requested.
 
         Hudi's readers put a log file to the newest base file that was requested before the base file in its name was
         completed. Tables below version 8 have no other record of that than the time of the commit's file. Where a file
@@ -164,10 +191,10 @@ class Timeline:
         """
         deadline = time.monotonic() + _CLOCKS_WITHIN_S
         while unsettled := self._unsettled():
-            client, early, ahead = unsettled
+            client, early = unsettled
             if time.monotonic() > deadline:
                 raise WriteError(
-                    f"the files of {len(early)} commits are older than the commits, and of {len(ahead)} newer than now",
+                    f"the files of {len(early)} commits are older than the commits",
                     where=self.path,
                     expected=f"the clocks of this machine and of the storage within {_CLOCKS_WITHIN_S} seconds",
                     action="set this machine's clock, by NTP; the next run goes on where this one has stopped",
@@ -178,8 +205,8 @@ class Timeline:
                 if now[:_SECONDS] > str(instant.requestedTime())[:_SECONDS]:
                     self._write_again(client, instant)
 
-    def _unsettled(self) -> tuple[Any, list[Any], list[Any]] | None:
-        """Hudi's client, the commits whose files are older than they are, and those whose files are newer than now.
+    def _unsettled(self) -> tuple[Any, list[Any]] | None:
+        """Hudi's client, and the commits whose files are older than they are.
 
         Looked at is what came since the last base files were written, and that commit: log files of those before it go
         nowhere any more, and a later time of theirs would lead to newer base files.
@@ -193,10 +220,8 @@ class Timeline:
             instants.append(instant)
             if str(instant.getAction()) != "deltacommit":
                 break
-        now = instant_of(datetime.now(UTC))
         early = [each for each in instants if str(each.getCompletionTime()) < str(each.requestedTime())]
-        ahead = [each for each in instants if str(each.getCompletionTime()) > now]
-        return (client, early, ahead) if early or ahead else None
+        return (client, early) if early else None
 
     def _write_again(self, client: Any, instant: Any) -> None:
         """Puts the file of a commit in its own place, by one request."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,12 @@ def refusal(project: DbtProject, spark: SparkSession) -> str:
     error = project.land(spark)["orders"].error
     assert error is not None
     return error.message
+
+
+def date_anew(timeline: Path, first: str, to: str) -> None:
+    """Gives all commits of a timeline other times, by the first digit of their years."""
+    for file in list(timeline.glob(f"{first}*")):
+        file.rename(file.with_name(re.sub(rf"(?<!\d){first}(?=\d{{16}})", to, file.name)))
 
 
 def add_row(project: DbtProject, spark: SparkSession, **values: str) -> None:
@@ -229,6 +236,25 @@ def test_an_erased_key_stays_away_from_a_table_that_is_landed_anew(
     assert project.land_well(spark)["orders"].counts == Counts(read=2, applied=1, ignored=1)
     project.deliver("shop.orders", 10, [pg("c", 1, id=1, value="a")])
     assert project.land_well(spark)["orders"].counts == Counts(read=1, ignored=1)
+
+
+@pytest.mark.parametrize("name", ["orders", "_quarantine"])
+def test_a_clock_that_was_set_back_is_refused(
+    name: str, make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit before the last one is not the newest: nobody saw its rows, or the events that it set aside."""
+    project = shop(make_project)
+    project.deliver("shop.orders", 2, ["{broken"])
+    project.land_well(spark)
+    timeline = place(project, spark).with_name(name) / ".hoodie" / "timeline"
+    date_anew(timeline, "2", "3")
+    monkeypatch.setattr("ingest.silver.timeline._CLOCKS_WITHIN_S", 0)
+    project.deliver("shop.orders", 3, [pg("u", 4, id=1, value="c"), "{broken too"])
+    assert "this machine's clock says" in refusal(project, spark)
+    date_anew(timeline, "3", "2")
+    assert project.land_well(spark)["orders"].counts == Counts(read=2, applied=1, quarantined=1)
+    assert project.rows(spark, "orders", "value") == [{"value": "c"}, {"value": "b"}]
+    assert len(project.quarantined(spark)) == 2
 
 
 @pytest.mark.slow
