@@ -24,7 +24,7 @@ def replay(spark: SparkSession, table: Table) -> Landed:
     """Applies a table's quarantined events again, by the same code; those that still cannot be applied stay.
 
     Their positions are those of their first delivery, so that a replay that was broken off, or is done twice, changes
-    nothing.
+    nothing; and silver's commit says up to when the events were set aside that it has counted.
 
     Raises
     ------
@@ -42,14 +42,30 @@ def replay(spark: SparkSession, table: Table) -> Landed:
     # Each in the epoch it was delivered in: what came before a failover is older than all that came since.
     for (epoch,) in kept.select("epoch").distinct().orderBy("epoch").collect():
         own = kept.where(F.col("epoch").eqNullSafe(F.lit(epoch)))
+        if state is not None and state.replayed is not None and state.replayed[0] == epoch:
+            own = _without_counted(spark, table, own, state.replayed[1])
+        number, until = own.agg(F.count("*"), F.max("quarantined_at").cast("string")).collect()[0]
+        if not number:
+            continue
         planned, changes = decoded_again(silver, state, own)
         options = table.options if epoch is None else table.options.model_copy(update={"epoch": epoch})
         dated = replace(planned, table=replace(planned.table, options=options))
-        counts += batch.apply(dated, state, changes, state.position if state else "", replayed=own.count())
+        before = replace(state, replayed=(epoch, until)) if state else None
+        counts += batch.apply(dated, before, changes, state.position if state else "", replayed=number)
         planned.register()
         quarantine.settle(spark, table, own)
         state = silver.state()
     return Landed(table, counts, seconds=time.monotonic() - started)
+
+
+def _without_counted(spark: SparkSession, table: Table, events: DataFrame, until: str) -> DataFrame:
+    """The events without those that a replay has applied and counted, and was broken off before it removed them: what
+    is quarantined later, or again, has a later time."""
+    is_counted = F.col("quarantined_at") <= F.lit(until).cast("timestamp")
+    counted = events.where(is_counted)
+    if not counted.isEmpty():
+        quarantine.settle(spark, table, counted)
+    return events.where(~is_counted)
 
 
 def decoded_again(silver: SilverTable, state: State | None, events: DataFrame) -> tuple[SilverTable, DataFrame]:

@@ -97,6 +97,9 @@ class State:
         The columns of Debezium's metadata that silver has; None in commits of older versions.
     order:
         What the positions of the epoch are made of (`ingest.schema.connectors.Order`); '' in commits of older versions.
+    replayed:
+        Of the last replay: the epoch of its events (None in rows of older versions), and up to when they had been set
+        aside; None where there was none.
     has_history:
         Whether the batch was kept in the table's history; None in commits of older versions.
     instant:
@@ -125,6 +128,7 @@ class State:
     metadata: tuple[str, ...] | None = None
     order: str = ""
     has_history: bool | None = None
+    replayed: tuple[int | None, str] | None = None
     instant: str = ""
 
     @classmethod
@@ -156,7 +160,7 @@ class State:
         erased = tuple(content.get("erased", ()))
         # Before tombstones could be deletes, they meant nothing.
         content.setdefault("says_deletes", True)
-        for name in ("key", "partition_by", "metadata"):
+        for name in ("key", "partition_by", "metadata", "replayed"):
             if content.get(name) is not None:
                 content[name] = tuple(content[name])
         known |= {"says_deletes"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import urlparse
 
 import pytest
@@ -18,6 +19,7 @@ from ingest.operations.position import set_position
 from ingest.operations.purge import purge
 from ingest.operations.replay import replay
 from ingest.schema.connectors import UNAVAILABLE_VALUE
+from ingest.silver import quarantine
 from ingest.silver.change_log import changes_of
 from ingest.silver.compaction import compact
 from ingest.silver.state import Counts
@@ -116,6 +118,26 @@ def test_a_replay_applies_what_can_be_applied_by_now_and_nothing_twice(
     assert replay(spark, table).counts == Counts(read=1, quarantined=1)
     assert project.state(spark, "note").totals == Counts(read=4, applied=3, quarantined=1)
     assert project.land_well(spark)["note"].taken == 0
+
+
+def test_a_replay_that_is_killed_before_the_quarantine_is_emptied_counts_once(
+    make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one took the events off the quarantined ones again: -1 of them hid as many that came since."""
+    project = make_project({"tables": [table_of("item", {"id": "int", "v": "int"}, ["id"])]})
+    project.deliver("shop.item", 0, [pg("c", 10, id=1, v=1), pg("c", 11, id=2, v=2**40), "{broken"])
+    project.land_well(spark)
+    project.declare({"tables": [table_of("item", {"id": "int", "v": "bigint"}, ["id"])]})
+    (table,) = project.source().tables
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(quarantine, "settle", Mock(side_effect=KeyboardInterrupt))
+        replay(spark, table)
+    project.deliver("shop.item", 3, ["{broken, too"])
+    project.land(spark)
+    assert replay(spark, table).counts == Counts(read=2, quarantined=2)
+    assert project.state(spark, "item").totals == Counts(read=4, applied=2, quarantined=2)
+    assert [row["line"] for row in project.quarantined(spark)] == [2, 0]
+    assert project.rows(spark, "item", "v") == [{"v": 1}, {"v": 2**40}]
 
 
 def test_a_position_is_set_back_without_harm_and_forward_on_purpose(
