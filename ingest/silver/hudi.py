@@ -367,6 +367,10 @@ _TO_DO = {
     "OutOfMemoryError|heap space|GC overhead": (
         "give Spark more memory (LAKE_MEMORY), or land less at a time: lower batch_bytes of the connection"
     ),
+    # A writer that begins rolls back what another one has not completed: its timeline lacks that then.
+    r"WriteConflict|LockException|acquire lock|/\.hoodie/\S+\.(requested|inflight)\S* does not exist": (
+        "another process writes this table: let one of them end first"
+    ),
     "is not a Parquet file|orrupt|EOFException|FileNotFound|[Nn]o such file|does not exist": (
         "a file of the table is broken or gone: restore the file that is named from a copy, or move the table away to "
         "land it anew"
@@ -379,7 +383,6 @@ _TO_DO = {
         "another writer has planned a clustering of the table: carry it out (`call run_clustering(path => ..., "
         "op => 'execute')`) and run again, which puts the rows into their buckets"
     ),
-    "WriteConflict|LockException|acquire lock": "another process writes this table: let one of them end first",
     "onnection refused|UnknownHost|[Tt]imed? ?out|ConnectException": (
         "see that the lake's storage and its catalog answer, and can be reached from here"
     ),

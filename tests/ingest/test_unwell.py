@@ -329,6 +329,11 @@ def test_a_write_that_fails_says_why(make_project: MakeProject, spark: SparkSess
     [
         ("java.lang.OutOfMemoryError: Java heap space", "give Spark more memory (LAKE_MEMORY)"),
         ("org.apache.hudi.exception.HoodieWriteConflictException: both", "another process writes this table"),
+        (
+            "java.lang.IllegalArgumentException: File file:/lake/silver.db/_quarantine/.hoodie/timeline/"
+            "20261126133112581.commit.requested does not exist!",
+            "another process writes this table",
+        ),
         ("java.net.ConnectException: Connection refused", "see that the lake's storage and its catalog answer"),
         ("org.apache.hudi.exception.SchemaCompatibilityException: no", "`lake plan` shows how they differ"),
         ("java.lang.IllegalStateException: odd", "correct what the message names; `--debug` shows the whole error"),
