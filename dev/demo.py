@@ -104,7 +104,8 @@ def main() -> int:
     parser.add_argument("--target", default="dev", choices=("dev", "athena"), help="athena: on a local one, and S3")
     options = parser.parse_args()
     os.chdir(ROOT)
-    home = Path(os.environ.setdefault("LAKE_HOME", ".lake"))
+    os.environ["LAKE_HOME"] = os.environ.get("LAKE_HOME") or ".lake"
+    home = Path(os.environ["LAKE_HOME"])
     try:
         played = system(options.system)
         if options.target == "athena":

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import DbtProject, MakeProject, new_project, pg, table_of
+from conftest import REPOSITORY, DbtProject, MakeProject, new_project, pg, table_of
 from typer.testing import CliRunner, Result
 
 from ingest.cli.app import app
+from ingest.config.connections import FilesConnection
+from ingest.config.project import Project
 
 ZERO = dict.fromkeys(("read", "applied", "superseded", "duplicate", "ignored", "quarantined"), 0)
 
@@ -411,6 +413,20 @@ def test_a_lake_in_whose_folder_hudi_would_find_no_table_is_refused(
     refused = words(lake("ingest", "shop", "--project-dir", project.root, code=1).output)
     assert f"the path of the lake {told}" in refused
     assert "set LAKE_HOME, or LAKE_ROOT, to another folder" in refused
+
+
+def test_an_empty_variable_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a variable of the shell that is not set: the lake was in /warehouse, and its catalog in /metastore."""
+    for name in ("LAKE_HOME", "LAKE_ROOT", "LAKE_METASTORE_URL"):
+        monkeypatch.setenv(name, "")
+    project = Project.load(REPOSITORY)
+    settings = project.target["server_side_parameters"]
+    assert project.lake_root == ".lake/warehouse"
+    catalog = "jdbc:derby:;databaseName=.lake/metastore;create=true"
+    assert settings["spark.hadoop.javax.jdo.option.ConnectionURL"] == catalog
+    connection = project.connection("tickit_cdc", where="here")
+    assert isinstance(connection, FilesConnection)
+    assert connection.path == ".lake/bronze"
 
 
 @pytest.mark.slow
