@@ -26,8 +26,8 @@ def ranked(changes: DataFrame, table: Table) -> DataFrame:
     `_lake_repeated` boolean:
         The next newer change of the key is the same one, delivered once more.
     `_lake_mixed` boolean:
-        Of this change and the next newer one of the key one was read by a snapshot, has no place in the log, or is a
-        delete at the place of the other: see `placed_by_delivery`.
+        Of this change and the next newer one of the key only one was read by a snapshot, or only one has a place in
+        the log, or one is a delete at the place of the other: see `placed_by_delivery`.
     `_lake_is_oldest` boolean:
         There is no older change of the key.
     """
@@ -58,10 +58,11 @@ def ranked(changes: DataFrame, table: Table) -> DataFrame:
     if (ties := may_tie(table)) is not None:
         row = F.when(ties, F.to_json(whole_row(table), {"ignoreNullFields": "false"}))
         is_same &= F.lag(row).over(newest_first).eqNullSafe(row)
-    amid = is_read() | is_unplaced(table)
+    # A bare tombstone and an incremental snapshot's row come behind what a snapshot has read before, too.
+    standing = F.when(is_unplaced(table), "unplaced").when(is_read(), "read").otherwise("placed")
     other_partition = F.lag(partition_of(F.col("__position"))).over(newest_first) != partition_of(F.col("__position"))
     is_moved = is_at_newer & (F.concat(newer_kind, kind).isin(*_MOVED)) & is_one_change(table, other_partition)
-    is_mixed = F.coalesce((F.lag(amid).over(newest_first) != amid) | is_moved, F.lit(False))
+    is_mixed = F.coalesce((F.lag(standing).over(newest_first) != standing) | is_moved, F.lit(False))
     return (
         changes.withColumns({"_lake_outcome": outcome, "_lake_group": of_a_key, "_lake_alone": of_no_key})
         .withColumns(

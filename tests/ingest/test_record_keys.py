@@ -186,6 +186,24 @@ def test_a_bare_tombstone_that_overtakes_its_row_deletes_it(make_project: MakePr
     assert [row["id"] for row in project.rows(spark, "item")] == [3]
 
 
+def test_what_has_no_place_in_the_log_comes_behind_a_snapshot_s_row(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """In one batch, where no change of the key was streamed: a bare tombstone, and an incremental snapshot's row."""
+    project = make_project(items(tombstones="delete"))
+
+    def read(key: int, lsn: int | None, note: str) -> tuple[Value, Value]:
+        return {"id": key}, without_rewrite(pg("r", lsn, id=key, note=note, price=None))
+
+    first = (read(1, 10, "gone"), read(2, 10, "before"), read(3, None, "gone"), ({"id": 4}, None))
+    delivered = records(
+        project, *first, ({"id": 1}, None), read(2, None, "since"), ({"id": 3}, None), read(4, 10, "new")
+    )
+    # Of two readings at one place the first counts as repeated.
+    assert project.land_well(spark)["item"].counts == Counts(read=delivered, applied=4, superseded=3, duplicate=1)
+    assert project.rows(spark, "item", "id", "note") == [{"id": 2, "note": "since"}, {"id": 4, "note": "new"}]
+
+
 @pytest.mark.slow
 def test_an_erased_key_that_comes_again_is_deleted_and_read_as_any_other(
     make_project: MakeProject, spark: SparkSession
