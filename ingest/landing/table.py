@@ -89,10 +89,9 @@ class Begun:
         state = silver.state()
         return cls(silver, state, pending_of(spark, table, state.position if state else None))
 
-    def gone_on(self) -> Begun:
-        """The same run, once a portion has been landed: what was not there when it began is left to the next."""
-        state = self.silver.state()
-        return replace(self, state=state, pending=self.pending.beyond(state.position)) if state else self
+    def gone_on(self, position: str) -> Begun:
+        """The same run, once a portion was landed up to a position: what came after it began is left to the next."""
+        return replace(self, state=self.silver.state(), pending=self.pending.beyond(position))
 
     @property
     def totals(self) -> Counts:
@@ -146,14 +145,14 @@ def land_table(
         portion = begun.pending.portion()
         progress(table.name, "land", f"{begun.pending.waiting:,} {portion.unit}")
         share = min(1.0, portion.waiting / begun.pending.waiting)
-        done = _land_portion(replace(begun, pending=portion), gate, share)
+        done, position = _land_portion(replace(begun, pending=portion), gate, share)
         is_last = portion.is_all_of(begun.pending)
         done = _kept_up(done, begun.silver, upkeep, is_behind=not is_last)
         landed = landed + done if landed else done
         if done.error or done.waiting or is_last:
             ends, behind_ms = begun.pending.ends(), portion.behind_ms
             return replace(landed, ends=ends, totals=totals + landed.counts, behind_ms=behind_ms)
-        begun = begun.gone_on()
+        begun = begun.gone_on(position)
 
 
 def _kept_up(landed: Landed, silver: SilverTable, upkeep: Upkeep, *, is_behind: bool) -> Landed:
@@ -211,25 +210,33 @@ def _require_compacted(silver: SilverTable, upkeep: Upkeep) -> None:
 
 def _renew(begun: Begun) -> None:
     """Commits the position where it would become too old, and nothing else."""
+    position = begun.pending.renewed()
+    if position is not None:
+        _go_to(begun, position)
+
+
+def _go_to(begun: Begun, position: str) -> None:
+    """Commits another position, and nothing else. Of a table that is not there none is kept."""
     silver, state = begun.silver, begun.state
-    position = begun.pending.renewed() if state else None
-    if state and position is not None:
+    if state is not None and position != state.position:
         nothing = silver.read().limit(0).select(*silver.columns())
         silver.write(nothing, replace(state, counts=Counts(), position=position), first=False)
         silver.register()
 
 
-def _land_portion(begun: Begun, gate: Gate | None, share: float) -> Landed:
-    """Reads, orders, deduplicates and commits the events, with their position and counts.
+def _land_portion(begun: Begun, gate: Gate | None, share: float) -> tuple[Landed, str]:
+    """Reads, orders, deduplicates and commits the events, with their position and counts; and that position.
 
     `share`: the part that they are of all that waits.
     """
     silver, state, pending = begun.silver, begun.state, begun.pending
     table, known = silver.table, begun.known
 
-    def landed_of(read: Read) -> Landed:
+    def landed_of(read: Read) -> tuple[Landed, str]:
         if not read.parts:
-            return Landed(table, unit=pending.unit)
+            # Offsets without records: those of aborted transactions, or that compaction has left.
+            _go_to(begun, read.of.after())
+            return Landed(table, unit=pending.unit), read.of.after()
         planned, readings = schema_planned(silver, state, read.parts)
         changes = decoded(planned.table, read.parts, readings)
         waiting = NONE_WAITS
@@ -240,21 +247,22 @@ def _land_portion(begun: Begun, gate: Gate | None, share: float) -> Landed:
         position = read.of.after(waiting)
         waits_for = gate.waits_for if gate is not None and waiting.events else ""
         if waiting.events and (position == pending.position or changes.isEmpty()):
-            return Landed(table, unit=pending.unit, waiting=waiting.events, waits_for=waits_for)
+            return Landed(table, unit=pending.unit, waiting=waiting.events, waits_for=waits_for), position
         counts = batch.apply(planned, state, changes, position, share=share)
         planned.register()
-        return Landed(table, counts, read.of.waiting, pending.unit, waiting=waiting.events, waits_for=waits_for)
+        done = Landed(table, counts, read.of.waiting, pending.unit, waiting=waiting.events, waits_for=waits_for)
+        return done, position
 
     read = Read((), pending)
     try:
         try:
             # What waits for its transaction is marked before it is seen how it is written.
             read = pending.read(known, by_examples=gate is None)
-            done = landed_of(read)
+            done, position = landed_of(read)
         except batch.MisreadError as error:
             log.debug("%s", error)
             read = pending.read(known)
-            done = landed_of(read)
+            done, position = landed_of(read)
     except Py4JJavaError as error:
         # Only reading a file to its end shows that a block within it is broken.
         rest = read.of.without_broken(known)
@@ -263,8 +271,8 @@ def _land_portion(begun: Begun, gate: Gate | None, share: float) -> Landed:
         if rest is None:
             raise read.of.unreadable(error) from error
         read = replace(rest, held_back=(*read.held_back, *rest.held_back))
-        done = landed_of(read)
-    return replace(done, error=held_back_error(table, read.held_back)) if read.held_back else done
+        done, position = landed_of(read)
+    return (replace(done, error=held_back_error(table, read.held_back)) if read.held_back else done), position
 
 
 def decoded(table: Table, parts: Sequence[Part], readings: Sequence[Reading]) -> DataFrame:

@@ -58,11 +58,14 @@ class KafkaPosition:
         Raises
         ------
         InputError
-            Records are gone that were not landed, or a topic is not the one that was read before: nobody but its
-            owner can say what that means.
+            Records are gone that were not landed, or a topic is not the one that was read before, or is not among
+            the listed: nobody but its owner can say what that means.
         """
         ranges, lost = [], []
-        for partition in sorted(listed):
+        listed = sorted(listed)
+        for topic in sorted(self.topics.keys() - {partition.topic for partition in listed}):
+            lost.append(f"{topic} was read, and is none of the table's topics now, or may not be described")
+        for partition in listed:
             known = self.topics.get(partition.topic)
             name = f"{partition.topic}, partition {partition.number}"
             if known and known.topic_id != partition.topic_id:
@@ -222,7 +225,9 @@ class UnreadRecords(Unread):
         return RawRecords(read(self.spark, self.table, self.ranges), self.number)
 
     def after(self, withheld: Withheld = NOTHING_WITHHELD) -> str:
-        ends = {(part.topic, part.partition): part.end for part in self.ranges}
+        # A partition without unread records is known from now on: records that expired before are none that it lost.
+        ends = {(part.topic, part.number): part.end for part in self.listed}
+        ends |= {(part.topic, part.partition): part.end for part in self.ranges}
         # From the first that waits on, records are read again: those that were landed are known by their positions.
         offsets = {place: withheld.offsets.get(place, end) for place, end in ends.items()}
         return self.before.advanced(self.listed, offsets).to_text()

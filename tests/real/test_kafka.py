@@ -17,6 +17,7 @@ from registry_server import serve
 from dev.chain.processes import free_port
 from ingest.errors import UnavailableError
 from ingest.operations.position import set_position
+from ingest.operations.status import status_of
 from ingest.silver.state import Counts
 from real.broker import PASSWORD, Broker
 from real.live import MakeKafka
@@ -132,7 +133,7 @@ def test_a_partition_that_was_added_is_read_from_its_first_record(
     broker.add_partitions("shop.grown", 3)
     broker.send("shop.grown", pg("c", 20, id=2, v="b"), partition=2)
     assert project.land_well(spark)["grown"].counts == Counts(1, applied=1)
-    assert offsets(project, spark, "grown") == {"shop.grown": {"0": 1, "2": 1}}
+    assert offsets(project, spark, "grown") == {"shop.grown": {"0": 1, "1": 0, "2": 1}}
 
 
 @pytest.mark.parametrize("to_latest", [False, True])
@@ -194,6 +195,13 @@ def test_a_pattern_finds_the_topics_of_rows_and_those_that_come_later(
     broker.send("shard3.public.item", pg("c", 7, id=3, v="c"))
     assert project.land_well(spark)["item"].counts == Counts(1, applied=1)
     assert sorted(offsets(project, spark, "item")) == [f"shard{number}.public.item" for number in (1, 2, 3)]
+    broker.send("shard2.public.item", pg("d", 8, id=2))
+    broker.remove("shard2.public.item")
+    error = project.land(spark)["item"].error
+    assert error is not None
+    assert "shard2.public.item was read, and is none of the table's topics now, or may not be described" in str(error)
+    set_position(spark, project.source().tables[0], to_latest=False)
+    assert project.land_well(spark)["item"].counts == Counts(2, duplicate=2)
 
 
 def test_records_of_transactions_that_were_given_up_are_not_read(
@@ -207,6 +215,35 @@ def test_records_of_transactions_that_were_given_up_are_not_read(
     broker.send("shop.aborted", pg("c", 30, id=3, v="c"))
     assert project.land_well(spark)["aborted"].counts == Counts(1, applied=1)
     assert [row["id"] for row in project.rows(spark, "aborted")] == [1, 3]
+
+
+def test_offsets_without_records_are_left_behind(make_kafka: MakeKafka, broker: Broker, spark: SparkSession) -> None:
+    broker.make("shop.empty")
+    broker.send_in_vain("shop.empty", *(pg("c", number, id=number, v="never") for number in range(1, 8)))
+    broker.send("shop.empty", pg("c", 10, id=1, v="a"))
+    project = make_kafka(broker.address, "shop.empty", connection={"batch_records": 3})
+    assert project.land_well(spark)["empty"].counts == Counts(1, applied=1)
+    broker.send_in_vain("shop.empty", pg("u", 20, id=1, v="never"))
+    assert project.land_well(spark)["empty"].counts == Counts()
+    assert offsets(project, spark, "empty") == {"shop.empty": {"0": 11}}
+    (seen,) = status_of(spark, project.source())
+    assert (seen.state, seen.landed, seen.waiting) == ("up to date", 11, 0)
+    broker.expire("shop.empty", 0, 11)
+    broker.send("shop.empty", pg("u", 30, id=1, v="b"))
+    assert project.land_well(spark)["empty"].counts == Counts(1, applied=1)
+
+
+def test_a_partition_whose_records_expired_before_the_first_run_has_lost_none(
+    make_kafka: MakeKafka, broker: Broker, spark: SparkSession
+) -> None:
+    broker.make("shop.quiet", partitions=2)
+    for partition in (0, 1):
+        broker.send("shop.quiet", pg("c", 10, id=partition, v="a"), partition=partition)
+    broker.expire("shop.quiet", 1, 1)
+    project = make_kafka(broker.address, "shop.quiet")
+    assert project.land_well(spark)["quiet"].counts == Counts(1, applied=1)
+    broker.send("shop.quiet", pg("c", 20, id=2, v="b"), partition=1)
+    assert project.land_well(spark)["quiet"].counts == Counts(1, applied=1)
 
 
 def test_transactions_of_kafkas_records_are_kept_whole(
