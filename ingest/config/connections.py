@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from importlib.metadata import entry_points
@@ -29,6 +30,11 @@ IdOption = Literal["contentId", "globalId"]
 _BATCH_BYTES = ByteSize(512 * 1024 * 1024)
 # Keys of a connection that may only come from the environment.
 _SECRET_KEYS = ("password", "hash_salt")
+# Of Kafka's settings, those that lake sets, or that Spark's Kafka source does for itself and refuses (its guide).
+_OWN_SETTINGS = {
+    *("bootstrap.servers", "isolation.level", "group.id", "enable.auto.commit", "auto.offset.reset"),
+    *("key.deserializer", "value.deserializer", "interceptor.classes"),
+}
 # Of Kafka's settings, those that Kafka itself takes for passwords (its documentation: settings of type password).
 _SECRET_SETTING = re.compile(r"^sasl[.]jaas[.]config$|[.]password$|^ssl[.](keystore[.]key|keystore[.]certificate)")
 
@@ -158,10 +164,18 @@ class KafkaConnection(EventConnection):
     batch_records: int = Field(default=500_000, ge=1)
     batch_bytes: ByteSize = Field(default=_BATCH_BYTES, ge=1)
 
+    @field_validator("options", mode="before")
+    @classmethod
+    def _as_texts(cls, options: Any) -> Any:
+        """Numbers and booleans, as YAML reads them, in the words of Kafka's settings."""
+        if not isinstance(options, dict):
+            return options
+        return {name: json.dumps(it) if isinstance(it, bool | int | float) else it for name, it in options.items()}
+
     @field_validator("options")
     @classmethod
     def _of_others(cls, options: Mapping[str, SecretStr]) -> Mapping[str, SecretStr]:
-        if ours := {"bootstrap.servers", "isolation.level", "group.id", "enable.auto.commit"} & options.keys():
+        if ours := _OWN_SETTINGS & options.keys():
             raise ValueError(f"options holds {', '.join(sorted(ours))}, which lake sets")
         return options
 

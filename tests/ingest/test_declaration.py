@@ -501,6 +501,7 @@ def test_what_a_mapping_merges_in_is_no_key_of_its_own(make_project: MakeProject
         ("files: {type: ftp, path: x}", "is of type 'ftp'"),
         ("files: {type: kafka}", "bootstrap_servers is missing"),
         ("files: {type: kafka, bootstrap_servers: a, options: {group.id: b}}", "group.id, which lake sets"),
+        ("files: {type: kafka, bootstrap_servers: a, options: {auto.offset.reset: earliest}}", "which lake sets"),
         (
             "files: {type: kafka, bootstrap_servers: a, options: {sasl.jaas.config: b}}",
             "sasl.jaas.config is written into",

@@ -17,6 +17,7 @@ from conftest import DbtProject, Event, MakeProject, pg, table_of
 from continuously import landing, wait_until
 from pyspark.sql import SparkSession
 
+from ingest.config.connections import KafkaConnection
 from ingest.config.project import Project
 from ingest.errors import DeclarationError
 from ingest.landing import continuous
@@ -206,3 +207,15 @@ def test_news_of_a_source_from_outside_wake_its_tables(
         wait_until(lambda: run.progress["note"].totals.read == 2, "the second is landed")
     assert outbox.project.rows(spark, "note") == [{"id": 1, "title": "b"}]
     assert outbox.position(spark) == {"kind": "outbox", "position": 3}
+
+
+def test_settings_of_kafka_may_be_numbers_and_booleans_as_yaml_reads_them(make_project: MakeProject) -> None:
+    project = make_project({"tables": [table_of("note", NOTE, ["id"], connection="outbox")]})
+    options = {"request.timeout.ms": 5_000, "check.crcs": False, "client.id": "lake"}
+    connect(project, "kafka", bootstrap_servers="nowhere.invalid:9092", options=options)
+    connection = project.source().tables[0].connection
+    assert isinstance(connection, KafkaConnection)
+    assert (
+        connection.settings.items()
+        >= {"request.timeout.ms": "5000", "check.crcs": "false", "client.id": "lake"}.items()
+    )
