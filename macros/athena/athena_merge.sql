@@ -6,7 +6,7 @@
     {%- set wanted = get_column_schema_from_query(sql) -%}
     {%- do athena_require_columns(wanted, key) -%}
     {%- do athena_require_partitions(existing) -%}
-    {%- set columns = athena_merge_columns(existing, wanted, on_schema_change) -%}
+    {%- set columns = athena_merge_columns(existing, sql, wanted, on_schema_change) -%}
     {%- call statement('main') -%}
         {{ athena_merge_sql(existing, athena_rows(sql, wanted), key, columns, part) }}
     {%- endcall -%}
@@ -87,7 +87,7 @@
 {%- endmacro %}
 
 {#- The columns that are merged; new ones are added to the table where `on_schema_change` says so. -#}
-{% macro athena_merge_columns(existing, wanted, on_schema_change) -%}
+{% macro athena_merge_columns(existing, sql, wanted, on_schema_change) -%}
     {%- set present = adapter.get_columns_in_relation(existing) -%}
     {%- set present_names = present | map(attribute='name') | map('lower') | list -%}
     {%- set wanted_names = wanted | map(attribute='name') | map('lower') | list -%}
@@ -95,7 +95,14 @@
     {%- for column in wanted if column.name | lower not in present_names -%}
         {%- do added.append(column) -%}
     {%- endfor -%}
-    {%- do refuse_other_columns(model.unique_id, on_schema_change, added | map(attribute='name') | list, gone) -%}
+    {%- set changed = athena_changed_types(existing, sql, wanted_names | select('in', present_names) | list) -%}
+    {%- do refuse_other_columns(model.unique_id, on_schema_change, added | map(attribute='name') | list, gone, changed) -%}
+    {%- if changed -%}
+        {{ exceptions.raise_compiler_error(
+            model.unique_id ~ ": got columns " ~ changed | join(', ') ~ " from the model, expected the table's types, which a merge keeps;"
+            ~ " run it once with --full-refresh"
+        ) }}
+    {%- endif -%}
     {%- if added and on_schema_change in ['append_new_columns', 'sync_all_columns'] -%}
         {%- do alter_relation_add_columns(existing, athena_typed(added), 'iceberg') -%}
         {%- set present_names = present_names + added | map(attribute='name') | map('lower') | list -%}

@@ -85,7 +85,41 @@
 {% macro athena_has_columns_of(existing, sql) -%}
     {%- set empty = 'select * from ' ~ existing -%}
     {%- set there, wanted = get_column_schema_from_query(empty), get_column_schema_from_query(sql) -%}
-    {%- do return(athena_described(there) | sort(attribute='name') == athena_described(wanted) | sort(attribute='name')) -%}
+    {%- if athena_described(there) | sort(attribute='name') != athena_described(wanted) | sort(attribute='name') -%}
+        {%- do return(false) -%}
+    {%- endif -%}
+    {%- do return(not athena_changed_types(existing, sql, wanted | map(attribute='name') | list)) -%}
+{%- endmacro %}
+
+{#-
+    The columns of those names that the select has of another type than the table, in words: a merge would round or cut their values
+    to the table's. The engine tells types whole, where Athena's answers have a decimal without its digits.
+-#}
+{% macro athena_changed_types(existing, sql, names) -%}
+    {%- set shown, changed = [], [] -%}
+    {%- for side in ['wanted', 'present'] -%}
+        {%- for name in names -%}
+            {%- do shown.append('typeof(arbitrary(' ~ side ~ '.' ~ adapter.quote(name) ~ '))') -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {%- if execute and names -%}
+        {%- set of_both = 'select ' ~ shown | join(', ') ~ ' from (\n' ~ sql ~ '\n) as wanted cross join ' ~ existing ~ ' as present where false' -%}
+        {%- set types = run_query(of_both).rows[0].values() -%}
+        {%- for name in names -%}
+            {%- set wanted, present = _held_by_iceberg(types[loop.index0]), _held_by_iceberg(types[loop.index0 + names | length]) -%}
+            {%- if wanted not in [present, 'unknown'] -%}
+                {%- do changed.append(name ~ ' as ' ~ wanted ~ ' (the table: ' ~ present ~ ')') -%}
+            {%- endif -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {%- do return(changed) -%}
+{%- endmacro %}
+
+{#- What an Iceberg table makes of a type of a select: texts of any length, times of six digits, and no integers of less than 32 bits. -#}
+{% macro _held_by_iceberg(type) -%}
+    {%- set type = modules.re.sub('\\b(?:var)?char(?:\\(\\d+\\))?', 'varchar', type) -%}
+    {%- set type = modules.re.sub('\\b(timestamp|time)\\(\\d+\\)', '\\1(6)', type) -%}
+    {%- do return(modules.re.sub('\\b(?:tinyint|smallint)\\b', 'integer', type)) -%}
 {%- endmacro %}
 
 {#- Columns with the types of the model's contract, where it has one: Athena's answers tell a decimal without its digits. -#}

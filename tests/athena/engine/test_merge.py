@@ -107,6 +107,30 @@ def test_another_partition_by_is_refused(models: AthenaModels) -> None:
     assert [len(models.rows(name)) for name in ("items", "plain", "built")] == [2, 1, 2]
 
 
+def test_another_type_is_refused(models: AthenaModels) -> None:
+    """A merge rounds to the table's types: 1.75 was 2, and each run wrote it again. A `table` is built anew."""
+    sql = "select 1 as id, {} as n, {} as price, cast('a' as varchar({})) as name, {} as at"
+    given = ["5", "decimal '1.25'", "1", "timestamp '2026-01-01 00:00:00.1'"]
+    models.write("items", sql.format(*given), unique_key="id")
+    models.write("built", sql.format(*given), unique_key="id", materialized="table")
+    models.run()
+    given[2:] = ["9", "timestamp '2026-01-01 00:00:00.123456'"]
+    models.write("items", sql.format("null", *given[1:]), unique_key="id")
+    models.run("--select", "items")
+    assert models.rows("items") == [["1", None, "1.25", "a", "2026-01-01 00:00:00.123456"]]
+    given[:2] = ["1.75e0", "decimal '1.2567'"]
+    for mode in ("ignore", "sync_all_columns"):
+        models.write("items", sql.format(*given), unique_key="id", on_schema_change=mode)
+        refusal = models.refusal("items")
+        assert "n as double (the table: integer), price as decimal(5,4) (the table: decimal(3,2))" in refusal
+        assert "--full-refresh" in refusal
+    assert models.snapshots("items") == 2
+    models.write("built", sql.format("5", *given[1:]), unique_key="id", materialized="table")
+    models.run("--select", "built")
+    models.run("--select", "items", "--full-refresh")
+    assert [models.rows(name)[0][1:3] for name in ("items", "built")] == [["1.75", "1.2567"], ["5", "1.2567"]]
+
+
 def test_a_time_with_time_zone_is_one_of_six_digits(models: AthenaModels, athena: LocalAthena) -> None:
     """As Iceberg has them: `current_timestamp` has three. Within an array none is cast, and Athena refuses it."""
     time = "timestamp '2026-01-01 00:00:00.123 UTC'"
