@@ -20,12 +20,13 @@ from ingest.cli.options import (
     Tables,
     Target,
     chosen_tables,
+    names_of,
 )
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source
 from ingest.errors import InputError, LakeError
 from ingest.operations.erase import erase, parse_key
-from ingest.operations.position import set_position
+from ingest.operations.position import set_position, tables_of
 from ingest.operations.purge import purge
 from ingest.spark.session import open_session
 
@@ -75,7 +76,8 @@ def position_to(
 ) -> None:
     """Decide where a table goes on. Events that are landed again are known by their positions and do no harm."""
     with told_plainly(debug):
-        project, chosen = chosen_tables(project_dir, profiles_dir, target, source, tables)
+        project = Project.load(project_dir, profiles_dir, target)
+        chosen = tables_of(load_source(project, source), names_of(tables))
         spark = open_session(project)
         for table in chosen:
             pending = set_position(spark, table, to_latest=to is PositionTo.latest)

@@ -6,10 +6,24 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
+from ingest.config.sources_file import Source
 from ingest.config.tables import Table
 from ingest.landing.backlog import Pending, position_at
+from ingest.landing.transactions import is_consistent, topic_table
 from ingest.silver.state import Counts
 from ingest.silver.table import SilverTable
+
+
+def tables_of(source: Source, names: list[str]) -> tuple[Table, ...]:
+    """The tables of those names: of a source whose transactions are kept whole, its transaction topic may be named too.
+
+    Raises
+    ------
+    DeclarationError
+        A name that is none of them.
+    """
+    topics = (topic_table(source.tables[0]),) if is_consistent(source.tables) else ()
+    return replace(source, tables=(*source.tables, *topics)).choose(names)
 
 
 def set_position(spark: SparkSession, table: Table, *, to_latest: bool) -> Pending:

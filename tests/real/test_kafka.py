@@ -16,7 +16,7 @@ from registry_server import serve
 
 from dev.chain.processes import free_port
 from ingest.errors import UnavailableError
-from ingest.operations.position import set_position
+from ingest.operations.position import set_position, tables_of
 from ingest.operations.status import status_of
 from ingest.silver.state import Counts
 from real.broker import PASSWORD, Broker
@@ -272,6 +272,17 @@ def test_transactions_of_kafkas_records_are_kept_whole(
     broker.send("bank.public.credit", {**pg("c", 21, id=2, v="+"), **move(2), "__transaction_total_order": 2})
     assert {landed.counts.applied for landed in project.land_well(spark).values()} == {1}
     assert offsets(project, spark, "debit") == {"bank.public.debit": {"0": 2}}
+
+    broker.send("bank.transaction", {"status": "BEGIN", "id": "3", "ts_ms": 1}, ends(3), ends(4))
+    broker.expire("bank.transaction", 0, 5)
+    assert all("records expired" in str(landed.error) for landed in project.land(spark).values())
+    for number in (3, 4):
+        broker.send("bank.public.debit", {**pg("c", 10 * number, id=number, v="-"), **move(number)})
+        second = {**pg("c", 10 * number + 1, id=number, v="+"), **move(number), "__transaction_total_order": 2}
+        broker.send("bank.public.credit", second)
+    (topic,) = tables_of(project.source(), ["_transactions"])
+    set_position(spark, topic, to_latest=False)
+    assert {landed.counts.applied for landed in project.land_well(spark).values()} == {2}
 
 
 def test_settings_of_kafkas_clients_are_passed_on_and_secrets_are_not_told(
