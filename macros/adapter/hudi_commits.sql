@@ -32,6 +32,21 @@
 {%- endmacro %}
 
 {#-
+    Refuses to write to a table whose last commit, as it was requested, is later than now: Hudi orders commits by the clock of who makes
+    them, so that nobody would see the rows of another one. The clocks of dbt and of a Thrift server may differ by some seconds.
+-#}
+{% macro hudi_require_past(relation, instant) -%}
+    {%- set now = modules.datetime.datetime.now(modules.pytz.utc) -%}
+    {%- if instant and instant > (now + modules.datetime.timedelta(seconds=20)).strftime('%Y%m%d%H%M%S') -%}
+        {{ exceptions.raise_compiler_error(
+            hudi_name(relation) ~ ": got a last commit of " ~ instant ~ ", and " ~ now.strftime('%Y%m%d%H%M%S') ~ " by the clock of this "
+            ~ "machine, expected one that has not gone back, by which commits are ordered: set it, by NTP. If the commit was made by a "
+            ~ "clock that was ahead, wait until that time, or drop the table and build it anew"
+        ) }}
+    {%- endif -%}
+{%- endmacro %}
+
+{#-
     What the last of these commits has kept under a name (`value`), and when it was `completed`; none where it has kept nothing.
     Without an instant, Hudi looks at the last commit of all.
 -#}

@@ -6,8 +6,10 @@
 {% macro hudi_rebuild(target, existing, wanted, upstreams=none) -%}
     {%- do hudi_require_keys(wanted, hudi_record_key()) -%}
     {%- set is_overwritten = existing is not none and existing.is_hudi and hudi_is_laid_out(existing, wanted) -%}
+    {%- set instant = hudi_instants(existing)[0] if is_overwritten else '' -%}
+    {%- do hudi_require_past(existing, instant) -%}
     {%- if upstreams is not none -%}
-        {%- do hudi_set_state(upstreams, hudi_instants(existing)[0] if is_overwritten else '') -%}
+        {%- do hudi_set_state(upstreams, instant) -%}
     {%- endif -%}
     {%- if is_overwritten -%}
         {%- do hudi_write_as(target, 'upsert') -%}

@@ -27,6 +27,7 @@
     {%- set described = none if is_rebuilt else hudi_require_settings(existing) -%}
     {#- What the upstreams are is asked before anything of them is read, or changed by a hook: what comes meanwhile comes again -#}
     {%- set before = {'instant': none, 'told': none} if is_rebuilt or part is not none else hudi_state(existing) -%}
+    {%- do hudi_require_past(existing, hudi_instants(existing)[0] if part is not none and not is_rebuilt else before.instant) -%}
     {%- set built_from = upstreams(before.told) if part is none else none -%}
 
     {{ run_hooks(pre_hooks) }}

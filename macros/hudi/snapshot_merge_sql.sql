@@ -22,6 +22,7 @@
     {%- set staged, versions, run = hudi_beside(target, 'staged'), hudi_beside(target, 'versions'), {'is_done': false} -%}
     {%- for attempt in range(3) if not run.is_done -%}
         {%- set instants = hudi_instants(target) -%}
+        {%- do hudi_require_past(target, instants[0]) -%}
         {%- do hudi_keep(staged, _staged_versions(target, source, names)) -%}
         {%- set staged_columns = adapter.get_columns_in_relation(staged) | map(attribute='name') | map('lower') | list -%}
         {%- set query -%}

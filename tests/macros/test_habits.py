@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlparse
 
 import pytest
 from conftest import MakeProject
@@ -28,6 +31,24 @@ def make_models(spark: SparkSession, make_project: MakeProject, server: Server |
         return made(**{"materialized": "incremental", "unique_key": "id", **config})
 
     return make
+
+
+def test_a_clock_that_was_set_back_is_refused(make_models: MakeModels) -> None:
+    """A commit before the last one is not the newest: nobody saw a rebuild, which said that it went well."""
+    models = make_models()
+    models.write("increment", "select 1 as id, 'a' as value")
+    models.write("rebuilt", "select 1 as id, 'a' as value", materialized="table")
+    models.run()
+    for name in ("increment", "rebuilt"):
+        described = models.ask(f"describe table extended {models.relation(name)}")
+        (place,) = (row["data_type"] for row in described if row["col_name"] == "Location")
+        timeline = Path(urlparse(place).path) / ".hoodie" / "timeline"
+        for file in list(timeline.glob("2*")):
+            file.rename(file.with_name(re.sub(r"(?<!\d)2(?=\d{16})", "3", file.name)))
+        models.write(name, "select 1 as id, 'b' as value", **({"materialized": "table"} if name == "rebuilt" else {}))
+        assert "by the clock of this machine" in models.refusal(name)
+        assert models.rows(name) == [{"id": 1, "value": "a"}]
+    assert "by the clock of this machine" in models.dbt("run", "--full-refresh")["increment"].message
 
 
 @pytest.mark.parametrize(
