@@ -26,6 +26,12 @@
             ~ "behind its own commit; nothing was written"
         ) }}
     {%- endif -%}
+    {%- if config.get('sql_header') -%}
+        {{ exceptions.raise_compiler_error(
+            model.unique_id ~ ": got sql_header = '" ~ config.get('sql_header') | trim ~ "', expected none: Spark runs one statement at a time; "
+            ~ "write it as a pre_hook; nothing was written"
+        ) }}
+    {%- endif -%}
     {%- set strategy = (config.get('incremental_strategy') or 'merge') if config.get('materialized') == 'incremental' -%}
     {%- set merged_partitions = config.get('partition_by') if strategy in ['merge', 'microbatch'] else none -%}
     {%- set told = config.get('options') -%}
