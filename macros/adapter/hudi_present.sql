@@ -7,7 +7,7 @@
     {%- set set_aside = hudi_set_aside(relation) -%}
     {%- if existing is none and load_relation(set_aside) is not none -%}
         {%- do log(relation ~ ': a rebuild was broken off, the table it was to replace is put back', info=true) -%}
-        {%- do adapter.rename_relation(set_aside, relation.incorporate(type='table')) -%}
+        {%- do adapter.rename_relation(set_aside, relation.incorporate(type='table', dbt_created=true)) -%}
         {%- set existing = load_relation(relation) -%}
     {%- endif -%}
     {%- do hudi_drop_left(relation) -%}
@@ -36,7 +36,7 @@
 {% macro hudi_drop_left(relation, of_this_run=false) -%}
     {%- set tables = run_query('show tables in ' ~ adapter.quote(relation.schema) ~ " like '" ~ relation.identifier ~ "__*'") -%}
     {%- for row in tables -%}
-        {%- for began, invocation in modules.re.findall('^' ~ relation.identifier ~ '__[a-z]+(?:_[0-9]+)?__([0-9a-f]{8})_([0-9a-f]{8})$', row['tableName']) -%}
+        {%- for began, invocation in modules.re.findall('(?i)^' ~ relation.identifier ~ '__[a-z]+(?:_[0-9]+)?__([0-9a-f]{8})_([0-9a-f]{8})$', row['tableName']) -%}
             {%- set age = run_started_at.timestamp() - began | int(base=16) -%}
             {%- if (of_this_run and began ~ '_' ~ invocation == _run_name()) or (not of_this_run and age > 86400) -%}
                 {%- do hudi_drop(api.Relation.create(schema=relation.schema, identifier=row['tableName'], type='table')) -%}

@@ -49,7 +49,8 @@
         {%- do hudi_drop(before) -%}
         {%- do adapter.rename_relation(existing.incorporate(type='table'), before) -%}
     {%- endif -%}
-    {%- do adapter.rename_relation(built, target) -%}
+    {#- As dbt made it: what it finds in the catalog it takes for another table where the name has capitals -#}
+    {%- do adapter.rename_relation(built, target.incorporate(dbt_created=true)) -%}
     {%- if existing is not none and not existing.is_view -%}
         {%- do hudi_drop(before) -%}
         {%- do adapter.drop_relation(before) -%}    {#- dbt forgets it as well -#}
