@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 _TEXT = r"""(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")"""
-_CODE = re.compile(rf"""(?s)\{{[{{%](?:{_TEXT}|(?![%}}]\}})[^'"])*[%}}]\}}""")
+# A mapping has braces of its own, one within another, and may end as the block does.
+_INNER = """[^'"{}]"""
+for _ in range(9):
+    _INNER = rf"""(?:{_TEXT}|\{{{_INNER}*\}}|[^'"{{}}])"""
+_CODE = re.compile(rf"(?s)\{{[{{%](?:(?!%\}}){_INNER})*[%}}]\}}")
 _CONFIG = re.compile(r"\{\{-?\s*config\s*\(")
 _THIS = re.compile(r"(?<![\w.])this(?!\w|\s*\.\s*(?:name|identifier|table)\b)")
 _REFRESH = re.compile(r"\b(?:flags\s*\.\s*FULL_REFRESH|invocation_args_dict\s*\.\s*full_refresh|should_full_refresh)\b")

@@ -32,7 +32,12 @@
 {#- Whether the code of Jinja has a word, outside of its texts and of `config(...)`. -#}
 {% macro _says(raw_code, word) -%}
     {%- set text = "'(?:\\\\.|[^'\\\\])*'|" ~ '"(?:\\\\.|[^"\\\\])*"' -%}
-    {%- set block = '(?s)\\{[{%](?:' ~ text ~ "|(?![%}]\\})[^'" ~ '"])*[%}]\\}' -%}
+    {#- A mapping has braces of its own, one within another, and may end as the block does: `meta={'by': {'id': 'id'}}` -#}
+    {%- set inner = {'code': "[^'" ~ '"{}]'} -%}
+    {%- for depth in range(9) -%}
+        {%- do inner.update({'code': '(?:' ~ text ~ "|\\{" ~ inner.code ~ "*\\}|[^'" ~ '"{}])'}) -%}
+    {%- endfor -%}
+    {%- set block = '(?s)\\{[{%](?:(?!%\\})' ~ inner.code ~ ')*[%}]\\}' -%}
     {%- for code in modules.re.findall(block, modules.re.sub('(?s)\\{#.*?#\\}', '', raw_code)) -%}
         {%- set code = modules.re.sub(text, '', code) -%}
         {%- if not modules.re.match('\\{\\{-?\\s*config\\s*\\(', code) and modules.re.search(word, code) -%}

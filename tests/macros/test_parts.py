@@ -163,6 +163,8 @@ GUARDED = {
 WHOLE = {
     "named": NUMBERS + " where '{{{{ this.name }}}}' <> 'x' {{# this #}}",
     "named_too": "{{{{ config(post_hook='analyze table {{{{ this }}}} compute statistics') }}}} " + NUMBERS,
+    "hooked": "{{{{ config(meta={{'a': [{{'b': {{'c': 'd'}}}}]}}, post_hook='select 1 from {{{{ this }}}}') }}}} "
+    + NUMBERS,
     "ended": NUMBERS + " ;",
     "named_in_a_comment": "-- depends_on: {{{{ ref('unbuilt') }}}}\n" + NUMBERS,
     # Its name begins with that of the one before.

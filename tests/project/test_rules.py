@@ -125,7 +125,8 @@ def by_a_macro(project: Project) -> None:
     project.macros = {f"macro.shop.{name}": {"depends_on": {"macros": called}} for name, called in calls.items()}
     # A guard of its own reads the table as well; who only names it, or tells a hook of it, does not.
     asking = "{% set there = load_relation(this) %} select 1"
-    naming = "{{ config(post_hook='analyze table {{ this }}') }} {# this #} select '{{ this.name }}' as name, 'this'"
+    told = "meta={'by': {'a': {'id': 'id'}}}, post_hook='analyze table {{ this }}'"
+    naming = f"{{{{ config({told}) }}}} {{# this #}} select '{{{{ this.name }}}}' as name, 'this'"
     more = "select 1 {% if not flags.FULL_REFRESH %} where false {% endif %}"
     for name, sql in (("guarded", asking), ("named", naming), ("refreshed", more)):
         project.model(name, [STAGING], "models/marts/sales", materialized="incremental", sql=sql)
