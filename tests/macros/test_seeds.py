@@ -1,0 +1,44 @@
+"""Seeds: a table holds each value as it stands in the file."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+from modeling import MakeModels, hudi_models
+
+pytestmark = pytest.mark.spark
+make_models = pytest.fixture(hudi_models)
+
+CELLS = r"""id,text,number,price,at
+1,it's,9007199254740993,0.10,2026-01-01 12:00:00.123456
+2,"a\b ""%s"" {{ c }}",,,
+3,,-1,12345678901234567890.12,
+"""
+VALUES = [
+    (1, "it's", 9007199254740993, "0.10", datetime(2026, 1, 1, 12, 0, 0, 123456)),
+    (2, r'a\b "%s" {{ c }}', None, None, None),
+    (3, None, -1, "12345678901234567890.12", None),
+]
+
+
+def test_each_value_is_as_it_stands_in_the_file_or_refused(make_models: MakeModels) -> None:
+    models = make_models()
+    path = models.project.root / "seeds" / "cells.csv"
+    path.parent.mkdir()
+    path.write_text(CELLS, encoding="utf-8")
+    models.project.write_models(
+        "version: 2\nseeds:\n- name: cells\n  config:\n    file_format: parquet\n"
+        "    column_types: {price: 'decimal(22,2)', at: timestamp}\n"
+    )
+    for _ in range(2):  # the second time the table is there
+        assert {name: outcome.status for name, outcome in models.dbt("seed").items()} == {"cells": "success"}
+        assert [tuple(map(_shown, row.values())) for row in models.rows("cells")] == VALUES
+    path.write_text(CELLS + "4,,,free,\n", encoding="utf-8")
+    told = models.dbt("seed")["cells"].message
+    assert "seed.tested.cells: got free, expected a value of type decimal(22,2) in column price, or an empty" in told
+
+
+def _shown(value: object) -> object:
+    """A decimal with its digits."""
+    return str(value) if type(value).__name__ == "Decimal" else value
