@@ -14,7 +14,9 @@
     {%- set existing = load_relation(this) -%}
     {%- if hudi_stays(this, existing) -%}
         {%- do return({'relations': [this.incorporate(type='table')]}) -%}
-    {%- elif existing is none or should_full_refresh() -%}
+    {%- endif -%}
+    {%- do athena_require_own(existing) -%}
+    {%- if existing is none or should_full_refresh() -%}
         {%- do return(dbt.materialization_table_athena()) -%}
     {%- endif -%}
     {%- set part = hudi_part(compiled_code, strategy) -%}

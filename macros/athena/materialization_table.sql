@@ -7,6 +7,7 @@
     {%- if model['language'] == 'sql' and hudi_stays(this, existing) -%}
         {%- do return({'relations': [this.incorporate(type='table')]}) -%}
     {%- endif -%}
+    {%- do athena_require_own(existing) -%}
     {%- set is_merged = model['language'] == 'sql' and resolve_table_type() == 'iceberg' and config.get('unique_key')
         and existing is not none and athena_is_iceberg(existing) and not should_full_refresh() -%}
     {%- if is_merged and athena_has_columns_of(existing, compiled_code)
