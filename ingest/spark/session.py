@@ -158,7 +158,10 @@ def _require_hudi() -> None:
 
 
 def _require_plain_path(project: Project) -> None:
-    """Hudi takes a table's path from the catalog as a URI has it, with %20 for a blank, and finds no table there."""
+    """Hudi takes a table's path from the catalog as a URI has it, with %20 for a blank, and finds no table there.
+
+    Hive has no database at `s3://bucket`, whose path is empty.
+    """
     root = project.lake_root
     path = root if re.match(r"\w+:", root) else str(project.root / root)
     if found := _QUOTED_IN_URIS.search(path):
@@ -167,6 +170,13 @@ def _require_plain_path(project: Project) -> None:
             where=path,
             expected="a path without blanks and without any of %#?\"<>[]^`{|}\\: Hudi's SQL finds no table there",
             action="set LAKE_HOME, or LAKE_ROOT, to another folder",
+        )
+    if re.fullmatch(r"\w+://[^/]+", path):
+        raise SetupError(
+            "the path of the lake is a bucket without a folder",
+            where=path,
+            expected=f"a folder, such as {path}/lake, or the bucket itself as {path}/",
+            action="set LAKE_ROOT to it",
         )
 
 

@@ -429,6 +429,14 @@ def test_an_empty_variable_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert connection.path == ".lake/bronze"
 
 
+def test_a_bucket_without_a_folder_is_refused(project: DbtProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hive opens no catalog for it: the run blamed the catalog's database."""
+    monkeypatch.setenv("LAKE_ROOT", "s3://lake")
+    refused = words(lake("ingest", "shop", "--project-dir", project.root, code=1).output)
+    assert "the path of the lake is a bucket without a folder" in refused
+    assert "a folder, such as s3://lake/lake, or the bucket itself as s3://lake/" in refused
+
+
 @pytest.mark.slow
 def test_a_copy_of_a_lake_is_not_taken_for_it(tmp_path: Path) -> None:
     """The catalog has whole paths: what was landed into the copy went into the lake that it was copied from."""
