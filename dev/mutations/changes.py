@@ -159,4 +159,11 @@ CHANGES = (
         "by_delivery = ",
         ("tests/ingest/test_habits_of_landing.py::test_a_truncate_empties_what_a_topic_before_a_failover_had",),
     ),
+    Mutation(
+        "a bare tombstone stands among rows that a snapshot has read",
+        "ingest/changes/latest.py",
+        'F.when(is_unplaced(table), "unplaced").when(is_read(), "read")',
+        'F.when(is_unplaced(table) | is_read(), "read")',
+        (f"{KEYS}::test_what_has_no_place_in_the_log_comes_behind_a_snapshot_s_row",),
+    ),
 )

@@ -173,4 +173,11 @@ DECODE = (
         "",
         ("tests/ingest/test_habits_of_landing.py::test_a_file_of_a_table_without_a_key_that_grows_is_refused",),
     ),
+    Mutation(
+        "a number of JSON is a double",
+        "ingest/decode/json_numbers.py",
+        "    if not names:\n",
+        "    if True:\n",
+        (f"{VALUES}::test_a_number_keeps_every_digit",),
+    ),
 )

@@ -178,4 +178,11 @@ LANDING = (
         "False",
         (f"{LANDED}::test_another_key_or_other_partitions_are_refused",),
     ),
+    Mutation(
+        "a replay that was broken off counts its events again",
+        "ingest/operations/replay.py",
+        "if state is not None and state.replayed is not None and state.replayed[0] == epoch:",
+        "if False:",
+        (f"{UPKEEP}::test_a_replay_that_is_killed_before_the_quarantine_is_emptied_counts_once",),
+    ),
 )

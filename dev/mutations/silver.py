@@ -117,4 +117,11 @@ SILVER = (
         'F.col("quarantined_at")',
         (f"{KEYS}::test_what_waits_in_the_quarantine_is_counted_once_though_a_run_is_killed",),
     ),
+    Mutation(
+        "a clock that was set back is not noticed",
+        "ingest/silver/hudi.py",
+        "            self.timeline.await_past()\n",
+        "            pass\n",
+        ("tests/ingest/test_habits_of_hudi.py::test_a_clock_that_was_set_back_is_refused",),
+    ),
 )
