@@ -14,7 +14,7 @@ from ingest.decode.fields import DIGITS, LONG, NOT_NUMBERS, TIMESTAMPS, Ruled, W
 from ingest.decode.times import numbered
 from ingest.schema.connect import DECIMAL
 
-_DIGITS_OF_DECIMAL = 38
+DIGITS_OF_DECIMAL = 38
 # Digits that a double keeps whole: at most 15, none of them lost before the point (IEEE 754, DBL_DIG).
 _SURE_OF_DOUBLE = r"^-?(?:\d\.?){1,15}0?(?:E(?:\d|1[0-4]|-\d+))?$"
 
@@ -151,10 +151,10 @@ def of_scale(data: Expression, scale: int | Expression, wanted: T.DecimalType) -
     if isinstance(scale, int) and 0 <= scale <= wanted.scale:
         typed = _unscaled(data, scale).cast(wanted)
         return typed, typed.isNotNull()
-    if isinstance(scale, int) and 0 <= scale <= _DIGITS_OF_DECIMAL:
+    if isinstance(scale, int) and 0 <= scale <= DIGITS_OF_DECIMAL:
         whole = _unscaled(data, scale)
         typed = whole.cast(wanted)
-        return typed, typed.cast(T.DecimalType(_DIGITS_OF_DECIMAL, scale)) == whole
+        return typed, typed.cast(T.DecimalType(DIGITS_OF_DECIMAL, scale)) == whole
     whole = _unscaled(data, 0)
     digits = whole.cast("string")
     scale = F.lit(scale) if isinstance(scale, int) else scale
@@ -171,7 +171,7 @@ def _unscaled(data: Expression, scale: int) -> Expression:
     in functions it is a hundred, for each column and each check of it, and to plan a table of a few decimals took
     minutes.
     """
-    schema = dumps({"type": "bytes", "logicalType": "decimal", "precision": _DIGITS_OF_DECIMAL, "scale": scale})
+    schema = dumps({"type": "bytes", "logicalType": "decimal", "precision": DIGITS_OF_DECIMAL, "scale": scale})
     # The number is a zigzag varint: one byte up to 63 ("Primitive Types" of Avro's specification).
     length = F.when(F.length(data) < 64, F.unhex(F.lpad(F.hex(F.length(data) * 2), 2, "0")))
     return from_avro(F.concat(length, data), schema, {"mode": "PERMISSIVE"})

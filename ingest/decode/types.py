@@ -38,8 +38,17 @@ from ingest.decode.fields import (
     impossible,
     shown,
 )
-from ingest.decode.numbers import as_bits, as_boolean, as_decimal, as_number, from_base64, of_scale
+from ingest.decode.numbers import (
+    DIGITS_OF_DECIMAL,
+    as_bits,
+    as_boolean,
+    as_decimal,
+    as_number,
+    from_base64,
+    of_scale,
+)
 from ingest.decode.times import date_or_timestamp, numbered, time_of_day
+from ingest.schema.connect import DECIMAL
 from ingest.schema.connectors import CONNECTORS
 from ingest.schema.evolution import union_members
 
@@ -96,7 +105,7 @@ def converted(
 
 
 def _ruled(value: Expression, found: T.DataType, wanted: Wanted) -> Ruled:
-    is_coded_text = isinstance(found, T.StringType) and (wanted.meaning in TIMES or wanted.meaning == BITS)
+    is_coded_text = isinstance(found, T.StringType) and (wanted.meaning in (*TIMES, BITS, DECIMAL))
     # Of Avro and Parquet, which hold more years than SQL does.
     is_ranged = isinstance(found, T.DateType | T.TimestampType)
     if isinstance(found, T.NullType) or (found == wanted.data_type and not is_coded_text and not is_ranged):
@@ -139,13 +148,20 @@ def _of_structure(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
 
 
 def _string(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
-    """Any value as text: a time of day as ISO, a struct, map or array as JSON, bytes as base64, else as Spark does."""
+    """Any value as text: a time of day as ISO, a struct, map or array as JSON, bytes as base64, else as Spark does.
+
+    Bytes that the schema calls a decimal are its number.
+    """
     if of.meaning in TIMES and isinstance(found, T.IntegerType | T.LongType):
         text = time_of_day(value.cast("bigint"), TIMES[of.meaning])
         return text, text.isNotNull()
     if of.meaning in TIMES and isinstance(found, T.StringType):
         text = F.when(value.rlike(DIGITS), time_of_day(value.cast("bigint"), TIMES[of.meaning])).otherwise(value)
         return text, text.isNotNull()
+    if of.meaning == DECIMAL and isinstance(found, T.StringType | T.BinaryType):
+        scale = max(0, min(DIGITS_OF_DECIMAL, int(of.parameters.get("scale", 0))))
+        number, exact = as_decimal(value, found, replace(of, data_type=T.DecimalType(DIGITS_OF_DECIMAL, scale)))
+        return number.cast("string"), exact
     if isinstance(found, T.StructType | T.MapType | T.ArrayType):
         return F.to_json(value, _AS_JSON), None
     if isinstance(found, T.BinaryType):

@@ -194,6 +194,15 @@ def test_a_number_keeps_every_digit(form: str, make_project: MakeProject, spark:
     assert rows == [{"id": Decimal(digits), "price": Decimal(small), "ratio": values["ratio"], "note": values["note"]}]
 
 
+def test_a_decimal_of_a_schema_is_its_number_in_a_text(make_project: MakeProject, spark: SparkSession) -> None:
+    project = make_project(items({"id": "int", "note": "string"}))
+    row = {"id": connect("int32"), "note": decimal_schema(2)}
+    created = [with_schema(pg("c", key, id=key, note=note), row) for key, note in enumerate(["AfM=", 4.5, None])]
+    records(project, *(({"id": key}, event) for key, event in enumerate(created)))
+    project.land_well(spark)
+    assert [found["note"] for found in project.rows(spark, "item")] == ["4.99", "4.50", None]
+
+
 def test_typed_dates_and_timestamps_are_of_the_years_that_sql_has(
     make_project: MakeProject, spark: SparkSession
 ) -> None:
