@@ -280,8 +280,8 @@ def test_transactions_of_kafkas_records_are_kept_whole(
         broker.send("bank.public.debit", {**pg("c", 10 * number, id=number, v="-"), **move(number)})
         second = {**pg("c", 10 * number + 1, id=number, v="+"), **move(number), "__transaction_total_order": 2}
         broker.send("bank.public.credit", second)
-    (topic,) = tables_of(project.source(), ["_transactions"])
-    set_position(spark, topic, to_latest=False)
+    (log,) = tables_of(project.source(), ["_transactions"])
+    set_position(spark, log, to_latest=False)
     assert {landed.counts.applied for landed in project.land_well(spark).values()} == {2}
 
 
