@@ -76,6 +76,7 @@ def prefixed(number: int, width: int = 4) -> bytes:
     return b"\x00" + number.to_bytes(width, "big")
 
 
+@pytest.mark.slow
 def test_versions_in_one_batch_with_all_that_can_be_wrong_of_a_value(
     make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

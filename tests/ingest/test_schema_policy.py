@@ -263,6 +263,7 @@ def scenes_of(project: DbtProject, spark: SparkSession, scenes: Sequence[Scenari
         assert all(part in reason for part, reason in zip(scene.reasons, reasons, strict=True)), (scene.name, reasons)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_json_events_and_every_policy(spark: SparkSession, make_project: MakeProject) -> None:
     scenes_of(make_project(), spark, JSON)

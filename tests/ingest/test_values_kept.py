@@ -343,6 +343,7 @@ TOASTED: dict[str, tuple[str, dict[str, Any], Any, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_no_placeholder_of_any_type_is_taken_for_a_value(make_project: MakeProject, spark: SparkSession) -> None:
     """An update of another column leaves what PostgreSQL's log does not hold as it was."""
     columns = {"id": "int", "note": "string", **{name: declared for name, (declared, *_) in TOASTED.items()}}

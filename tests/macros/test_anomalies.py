@@ -71,6 +71,7 @@ def test_each_fails_on_what_is_unusual_alone(models: Models) -> None:
     assert failed(models, source="select timestamp('2026-02-01 01:00:01') as at") == {"freshness"}
 
 
+@pytest.mark.slow
 def test_few_days_and_empty_tables_have_no_usual_volume(models: Models) -> None:
     assert failed(models, "0", source="select cast(null as timestamp) as at") == set()
     assert failed(models, f"if(day < 9, 0, if(day = 29, 1, {USUAL}))") == {"rows"}

@@ -225,6 +225,7 @@ def test_variables_of_the_command_line_remove_no_row(make_models: MakeModels) ->
     assert models.rows("model") == numbers("a", 5)
 
 
+@pytest.mark.slow
 def test_variables_remove_no_row_by_other_ways(make_models: MakeModels) -> None:
     models = make_models(materialized="incremental", unique_key="id", on_schema_change="sync_all_columns")
     since = " {% if var('since', none) %} where id >= {{ var('since') }}{% endif %}"

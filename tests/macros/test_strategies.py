@@ -77,6 +77,7 @@ from values (1, '1'), (2, '1'), (3, '2'), (4, '3') as events (id, day)
 """
 
 
+@pytest.mark.slow
 def test_microbatch_replaces_the_days_that_it_is_told(make_models: MakeModels) -> None:
     models = make_models(unique_key="id", options={})
     models.write("events", EVENTS.format("a"), materialized="view", event_time="at")
