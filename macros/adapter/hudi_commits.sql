@@ -33,16 +33,21 @@
 
 {#-
     Refuses to write to a table whose last commit, as it was requested, is later than now: Hudi orders commits by the clock of who makes
-    them, so that nobody would see the rows of another one. The clocks of dbt and of a Thrift server may differ by some seconds.
+    them, so that nobody would see the rows of another one. What seems to be ahead by UTC is asked of the Java that runs Spark, which
+    may have another time zone: instants are of that.
 -#}
 {% macro hudi_require_past(relation, instant) -%}
-    {%- set now = modules.datetime.datetime.now(modules.pytz.utc) -%}
-    {%- if instant and instant > (now + modules.datetime.timedelta(seconds=20)).strftime('%Y%m%d%H%M%S') -%}
-        {{ exceptions.raise_compiler_error(
-            hudi_name(relation) ~ ": got a last commit of " ~ instant ~ ", and " ~ now.strftime('%Y%m%d%H%M%S') ~ " by the clock of this "
-            ~ "machine, expected one that has not gone back, by which commits are ordered: set it, by NTP. If the commit was made by a "
-            ~ "clock that was ahead, wait until that time, or drop the table and build it anew"
-        ) }}
+    {%- set now = modules.datetime.datetime.now(modules.pytz.utc).strftime('%Y%m%d%H%M%S') -%}
+    {%- if instant and instant[:14] > now -%}
+        {%- set told = run_query("select reflect('java.time.LocalDateTime', 'now') as now").rows[0]['now'] -%}
+        {%- set now = modules.re.sub('[^0-9]', '', told)[:14] -%}
+        {%- if instant[:14] > now -%}
+            {{ exceptions.raise_compiler_error(
+                hudi_name(relation) ~ ": got a last commit of " ~ instant ~ ", and " ~ now ~ " by the clock of the machine that runs Spark,"
+                ~ " expected one that has not gone back, by which commits are ordered: set it, by NTP. If the commit was made by a"
+                ~ " clock that was ahead, wait until that time, or drop the table and build it anew"
+            ) }}
+        {%- endif -%}
     {%- endif -%}
 {%- endmacro %}
 
