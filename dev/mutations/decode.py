@@ -106,8 +106,8 @@ DECODE = (
     Mutation(
         "decimals of more than 38 digits are left to Spark",
         "ingest/decode/avro_schema.py",
-        "_SPARKS_DIGITS = 38",
-        "_SPARKS_DIGITS = 3800",
+        "> DIGITS_OF_DECIMAL",
+        "> 3800",
         (f"{VALUES}::test_avro_decimals_of_more_than_38_digits_are_read",),
     ),
     Mutation(

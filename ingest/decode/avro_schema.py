@@ -10,20 +10,19 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from ingest.config.schema_files import LOGICAL_TYPES
-from ingest.decode.fields import alike_but_for_case
+from ingest.decode.fields import DIGITS_OF_DECIMAL, alike_but_for_case
 from ingest.schema.connect import DECIMAL
 from ingest.spark.jvm import first_line, java_class
 from ingest.spark.shared import Shared
 
 _SPARKS_SCHEMA = "org.apache.spark.sql.avro.SchemaConverters"
-# Digits of Spark's widest decimal: of a wider one its reader refuses the whole schema. PostgreSQL's money has 64.
-_SPARKS_DIGITS = 38
 
 
 def readable(schema: str) -> str:
     """The schema with decimals of more than 38 digits as the bytes that they are, and what these mean (`connect.name`).
 
-    The encoding is the same: a logical type only annotates one (Avro specification, "Logical Types").
+    The encoding is the same: a logical type only annotates one (Avro specification, "Logical Types"). Of a wider
+    decimal than its own Spark's reader refuses the whole schema; PostgreSQL's money has 64 digits.
     """
     if '"decimal"' not in schema:
         return schema
@@ -61,7 +60,7 @@ def _without(part: Any, *, every: bool) -> Any:
     kept = {name: _without(value, every=every) for name, value in part.items()}
     logical = part.get("logicalType")
     is_decimal = logical == "decimal"
-    if logical is None or not (every or (is_decimal and int(part.get("precision", 0)) > _SPARKS_DIGITS)):
+    if logical is None or not (every or (is_decimal and int(part.get("precision", 0)) > DIGITS_OF_DECIMAL)):
         return kept
     del kept["logicalType"]
     if logical in LOGICAL_TYPES:

@@ -10,10 +10,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ingest.config.tables import Table
+from ingest.decode.fields import DIGITS_OF_DOUBLE
 
-# What a double keeps of any decimal (IEEE 754, DBL_DIG).
-_DIGITS_OF_DOUBLE = 15
-_LONG_FRACTION = rf"-?(?=[\d.]{{{_DIGITS_OF_DOUBLE + 2},}})\d+\.\d+(?:[eE][+-]?\d+)?(?=\s*[,}}])"
+_LONG_FRACTION = rf"-?(?=[\d.]{{{DIGITS_OF_DOUBLE + 2},}})\d+\.\d+(?:[eE][+-]?\d+)?(?=\s*[,}}])"
 
 
 def wide_decimals(table: Table, described: Sequence[str] = ()) -> list[str]:
@@ -27,7 +26,7 @@ def wide_decimals(table: Table, described: Sequence[str] = ()) -> list[str]:
 
 
 def _is_narrow(kind: T.DataType | None) -> bool:
-    return isinstance(kind, T.DecimalType) and kind.precision <= _DIGITS_OF_DOUBLE
+    return isinstance(kind, T.DecimalType) and kind.precision <= DIGITS_OF_DOUBLE
 
 
 def with_exact_fractions(text: Expression, names: Sequence[str]) -> Expression:

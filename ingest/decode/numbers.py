@@ -10,11 +10,20 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.avro.functions import from_avro
 
-from ingest.decode.fields import DIGITS, LONG, NOT_NUMBERS, TIMESTAMPS, Ruled, Wanted, impossible
+from ingest.decode.fields import (
+    DIGITS,
+    DIGITS_OF_DECIMAL,
+    DIGITS_OF_DOUBLE,
+    LONG,
+    NOT_NUMBERS,
+    TIMESTAMPS,
+    Ruled,
+    Wanted,
+    impossible,
+)
 from ingest.decode.times import numbered
 from ingest.schema.connect import DECIMAL
 
-DIGITS_OF_DECIMAL = 38
 # Digits that a double keeps whole: at most 15, none of them lost before the point (IEEE 754, DBL_DIG).
 _SURE_OF_DOUBLE = r"^-?(?:\d\.?){1,15}0?(?:E(?:\d|1[0-4]|-\d+))?$"
 
@@ -89,7 +98,7 @@ def _decimal_of_number(value: Expression, found: T.DataType, wanted: T.DecimalTy
     if not isinstance(found, T.FloatType | T.DoubleType):
         return typed, typed == value
     exact = typed.cast(found) == value
-    return typed, exact & value.cast("string").rlike(_SURE_OF_DOUBLE) if wanted.precision > 15 else exact
+    return typed, exact & value.cast("string").rlike(_SURE_OF_DOUBLE) if wanted.precision > DIGITS_OF_DOUBLE else exact
 
 
 def _decimal_of_schema(value: Expression, wanted: T.DecimalType, of: Wanted) -> Ruled:
@@ -142,7 +151,7 @@ def _decimal_of_text(text: Expression, wanted: T.DecimalType, before: str = "") 
     wide = T.DecimalType(38, 38 - (wanted.precision - wanted.scale))
     same = (text.cast(wide) == typed) & (text.cast("double") == typed.cast("double"))
     has_exponent = text.rlike(rf"^{before}[^eE]+[eE][+-]?\d+$")
-    sure = ~text.rlike(r"E\d") | text.rlike(_SURE_OF_DOUBLE) if wanted.precision > 15 else F.lit(True)
+    sure = ~text.rlike(r"E\d") | text.rlike(_SURE_OF_DOUBLE) if wanted.precision > DIGITS_OF_DOUBLE else F.lit(True)
     return typed, typed.isNotNull() & (plain | (has_exponent & same & sure))
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import types as T
 from ingest.config.schema_files import semantic_types
 from ingest.config.tables import Table
 from ingest.decode.decoded import is_control_schema
-from ingest.decode.fields import alike_but_for_case
+from ingest.decode.fields import DIGITS_OF_DECIMAL, alike_but_for_case
 from ingest.decode.typed_events import is_envelope_type
 from ingest.schema.connect import DECIMAL
 from ingest.sources.raw import EventFile
@@ -38,7 +38,6 @@ _TIMES = {
     ("TIME", "NANOS"): "io.debezium.time.NanoTime",
     ("TIMESTAMP", "NANOS"): "io.debezium.time.NanoTimestamp",
 }
-_SPARKS_DIGITS = 38
 # A value is bytes, or a text of them.
 _OF_RECORDS: Mapping[str, tuple[type[T.DataType], ...]] = {
     "value": (T.BinaryType, T.StringType),
@@ -137,7 +136,7 @@ def _without_codes(message: str) -> tuple[str, dict[tuple[str, ...], str]]:
             meaning = _TIMES.get((found["kind"], found["unit"]))
         else:
             is_read = found["written"] in ("int32", "int64") or (
-                found["written"] != "binary" and int(found["digits"]) <= _SPARKS_DIGITS
+                found["written"] != "binary" and int(found["digits"]) <= DIGITS_OF_DECIMAL
             )
             meaning = None if is_read else f"{DECIMAL};precision={found['digits']};scale={found['scale']}"
         if meaning is None:

@@ -23,6 +23,7 @@ from ingest.config.tables import Column
 from ingest.decode.fields import (
     BITS,
     DIGITS,
+    DIGITS_OF_DECIMAL,
     EVENT_AS_JSON,
     LONG,
     NOT_NUMBERS,
@@ -38,15 +39,7 @@ from ingest.decode.fields import (
     impossible,
     shown,
 )
-from ingest.decode.numbers import (
-    DIGITS_OF_DECIMAL,
-    as_bits,
-    as_boolean,
-    as_decimal,
-    as_number,
-    from_base64,
-    of_scale,
-)
+from ingest.decode.numbers import as_bits, as_boolean, as_decimal, as_number, from_base64, of_scale
 from ingest.decode.times import date_or_timestamp, numbered, time_of_day
 from ingest.schema.connect import DECIMAL
 from ingest.schema.connectors import CONNECTORS

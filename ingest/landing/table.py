@@ -235,8 +235,9 @@ def _land_portion(begun: Begun, gate: Gate | None, share: float) -> tuple[Landed
     def landed_of(read: Read) -> tuple[Landed, str]:
         if not read.parts:
             # Offsets without records: those of aborted transactions, or that compaction has left.
-            _go_to(begun, read.of.after())
-            return Landed(table, unit=pending.unit), read.of.after()
+            position = read.of.after()
+            _go_to(begun, position)
+            return Landed(table, unit=pending.unit), position
         planned, readings = schema_planned(silver, state, read.parts)
         changes = decoded(planned.table, read.parts, readings)
         waiting = NONE_WAITS

@@ -290,9 +290,9 @@ def _bad(form: str, carrier: str, bad: str) -> bool:
 def _decimals(form: str, decimals: str) -> bool:
     """JSON without a schema has decimals of the declared scale; a number is one in JSON alone."""
     encoding = _encoding_of(form)
-    return decimals in {"plain": ("text", "precise", "number")}.get(encoding, DIMENSIONS["decimals"]) and (
-        decimals != "number" or encoding in ("plain", "schema")
-    )
+    if encoding == "plain":
+        return decimals in ("text", "precise", "number")
+    return decimals != "number" or encoding == "schema"
 
 
 def _mends(form: str, bad: str, deletes: str, truncate: str, replay: str) -> bool:
