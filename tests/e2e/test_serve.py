@@ -16,6 +16,7 @@ import psutil
 import pyspark
 import pytest
 from lake import Lake, Server, asked
+from listening import listening
 from queries import require_queries_answer
 
 from dev.chain.processes import free_port
@@ -112,14 +113,7 @@ def test_a_client_that_comes_and_goes_is_no_error(served: Served) -> None:
 
 
 def test_only_this_machine_can_connect(served: Served) -> None:
-    java = psutil.Process(served.process.pid).children(recursive=True)
-    listening = {
-        connection.laddr[0].removeprefix("::ffff:")
-        for process in java
-        for connection in process.net_connections("inet")
-        if connection.status == psutil.CONN_LISTEN
-    }
-    assert listening == {"127.0.0.1"}
+    assert listening(psutil.Process(served.process.pid)) == {"127.0.0.1"}
 
 
 def test_a_second_process_is_told_in_one_line_to_use_it(served: Served) -> None:
