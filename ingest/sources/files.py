@@ -37,10 +37,13 @@ class FilesPosition:
     partly:
         Those of which some events wait for the rest of their transaction, with the number that waits. They stay
         pending; what was landed of them is known when it is read again.
+    topic:
+        The topic that they are of; '' in positions of older versions.
     """
 
     files: frozenset[EventFile] = field(default_factory=frozenset)
     partly: Mapping[EventFile, int] = field(default_factory=dict)
+    topic: str = ""
 
     def pending(self, listed: Iterable[EventFile]) -> list[EventFile]:
         """The listed files that hold events and are not part of this position, in order of partition and offset."""
@@ -52,21 +55,26 @@ class FilesPosition:
     ) -> FilesPosition:
         """The position after `landed`, of which `waiting` were landed in part, without files no longer listed."""
         partly = dict(waiting or {})
-        return FilesPosition((self.files & frozenset(listed)) | (frozenset(landed) - partly.keys()), partly)
+        return replace(
+            self, files=(self.files & frozenset(listed)) | (frozenset(landed) - partly.keys()), partly=partly
+        )
 
     def to_text(self, root: str) -> str:
         """The position as text for a commit's metadata; paths are kept relative to `root`."""
         every = [*((file, ()) for file in self.files), *((file, (waits,)) for file, waits in self.partly.items())]
         rows = sorted((file.path.removeprefix(root), file.size, file.modified_ms, *more) for file, more in every)
-        return base64.b64encode(zlib.compress(json.dumps(rows, separators=(",", ":")).encode(), 9)).decode()
+        told = json.dumps({"topic": self.topic, "files": rows}, separators=(",", ":"))
+        return base64.b64encode(zlib.compress(told.encode(), 9)).decode()
 
     @classmethod
     def from_text(cls, text: str, root: str) -> FilesPosition:
         """The position that `to_text` wrote."""
-        rows = json.loads(zlib.decompress(base64.b64decode(text)))
+        told = json.loads(zlib.decompress(base64.b64decode(text)))
+        # Older versions wrote the files alone.
+        topic, rows = (told["topic"], told["files"]) if isinstance(told, dict) else ("", told)
         files = {EventFile(root + path, size, modified): more for path, size, modified, *more in rows}
         whole = frozenset(file for file, more in files.items() if not more)
-        return cls(whole, {file: more[0] for file, more in files.items() if more})
+        return cls(whole, {file: more[0] for file, more in files.items() if more}, topic)
 
 
 @dataclass(frozen=True)
@@ -131,6 +139,7 @@ class UnreadFiles(Unread):
     `has_key` is whether rows are told apart by a key; those of a table without one are by their places in the files.
     """
 
+    topic: str
     root: str
     batch_bytes: int
     listed: tuple[EventFile, ...]
@@ -191,11 +200,20 @@ class UnreadFiles(Unread):
         return self.before.advanced(self.listed, self.files, partly).to_text(self.root)
 
     def at(self, *, to_latest: bool) -> str:
-        nothing = FilesPosition()
+        nothing = FilesPosition(topic=self.topic)
         return (nothing.advanced(self.listed, self.listed) if to_latest else nothing).to_text(self.root)
 
     def beyond(self, position: str) -> UnreadFiles:
         before = FilesPosition.from_text(position, self.root)
+        if before.topic not in ("", self.topic):
+            raise InputError(
+                f"files of topic {before.topic} were landed, and the declaration says {self.topic}",
+                where=self.root,
+                expected="the topic that was read before: of two tables, the rows would be mixed",
+                action=f"declare {before.topic} again; where {self.topic} is of the same table, `lake position --to "
+                "earliest` goes on with its files, with a raised `epoch` where its changes are of another log",
+            )
+        before = replace(before, topic=self.topic)
         return replace(self, before=before, files=tuple(before.pending(self.listed)))
 
     def without(self, files: Collection[EventFile]) -> UnreadFiles:
@@ -219,6 +237,14 @@ class FilesSource(Source[FilesConnection]):
 
     def listed(self, table: Table) -> UnreadFiles:
         root, files = TopicFolder.of(table).listing(self.spark)
-        before = FilesPosition()
-        pending = tuple(before.pending(files))
-        return UnreadFiles(root, self.connection.batch_bytes, tuple(files), before, pending, has_key=bool(table.key))
+        topic = table.options.topic
+        before = FilesPosition(topic=topic)
+        return UnreadFiles(
+            topic=topic,
+            root=root,
+            batch_bytes=self.connection.batch_bytes,
+            listed=tuple(files),
+            before=before,
+            files=tuple(before.pending(files)),
+            has_key=bool(table.key),
+        )

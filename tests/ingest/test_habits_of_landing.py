@@ -321,6 +321,36 @@ def test_the_earliest_position_of_an_epoch_that_nothing_was_landed_in_is_where_t
 
 
 @pytest.mark.spark
+def test_another_topic_of_files_is_refused_until_a_position_is_chosen(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """Two topics that were swapped put the rows of each table among those of the other, without a word."""
+
+    def declare(*topics: str) -> None:
+        of_tables = zip(("order_line", "payment"), topics, strict=True)
+        project.declare({"tables": [table_of(name, COLUMNS, ["id"], topic=topic) for name, topic in of_tables]})
+
+    one, other = topics = ("shop.order_line", "shop.payment")
+    project = make_project()
+    declare(*topics)
+    for number, topic in enumerate(topics):
+        project.deliver(topic, 0, [pg("c", 10 + number, id=1, value=topic)])
+    project.land_well(spark)
+    declare(other, one)
+    for outcome in project.land(spark).values():
+        assert outcome.error is not None
+        assert "were landed, and the declaration says" in outcome.error.message
+        assert "lake position --to earliest" in outcome.error.message
+    assert project.rows(spark, "order_line", "value") == [{"value": one}]
+    declare(one, "shop.payment_renamed")
+    project.deliver("shop.payment_renamed", 0, [pg("u", 20, id=1, value="by its new name")])
+    assert project.land(spark)["payment"].error is not None
+    set_position(spark, project.source().tables[1], to_latest=False)
+    project.land_well(spark)
+    assert project.rows(spark, "payment", "value") == [{"value": "by its new name"}]
+
+
+@pytest.mark.spark
 def test_rows_of_a_snapshot_behind_a_truncate_are_there_whatever_their_partition(
     make_project: MakeProject, spark: SparkSession
 ) -> None:
