@@ -92,6 +92,31 @@ def require_one_consistency(tables: tuple[Table, ...], *, where: str) -> None:
         )
 
 
+def refuse_mixed_topics(declared: tuple[Table, ...]) -> None:
+    """Two tables of one topic that are not one table kept twice: each would take the other's events for its own."""
+    for number, table in enumerate(declared):
+        for other in declared[:number]:
+            is_shared = (table.connection, table.options.topic) == (other.connection, other.options.topic)
+            if is_shared and not _is_kept_twice(table, other):
+                raise DeclarationError(
+                    f"tables '{other.name}' and '{table.name}' read one topic, {table.options.topic}, by other keys or "
+                    "columns: each event would be a row of both",
+                    where=table.where,
+                    expected="a topic for each table, as Debezium names them",
+                    action="take out of the connector what routes several tables to one topic (ByLogicalTableRouter, "
+                    "RegexRouter); a table that is kept twice has the other's key, and its columns or some of them",
+                )
+
+
+def _is_kept_twice(table: Table, other: Table) -> bool:
+    """Whether all columns of one are also columns of the other, and they know rows by the same key."""
+    one, two = (
+        {column.name.lower() for column in each.in_events.columns} | {name.lower() for name in each.excluded}
+        for each in (table, other)
+    )
+    return table.key == other.key and (one <= two or two <= one)
+
+
 def is_column_name(name: str) -> bool:
     """Whether silver can have a column of that name: a Hudi table's schema is an Avro schema.
 

@@ -19,6 +19,7 @@ from ingest.config.checks import (
     is_hashable,
     refuse_clashes,
     refuse_idle_options,
+    refuse_mixed_topics,
     refuse_names,
     refuse_shared_relations,
     require_chosen,
@@ -201,6 +202,7 @@ def _source(project: Project, file: Path, raw: Yaml, refusals: Refusals) -> Sour
     found = [refusals.of(_rendered_table, project, file, name, schema, defaults, table) for table in tables]
     declared = tuple(table for table in found if table is not None)
     refusals.of(refuse_clashes, declared)
+    refusals.of(refuse_mixed_topics, declared)
     refusals.of(require_one_consistency, declared, where=f"{file}: {name}")
     return Source(name=name, schema=schema, tables=declared, file=file)
 

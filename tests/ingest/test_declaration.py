@@ -166,6 +166,10 @@ WRONG: dict[str, tuple[Change, tuple[str, ...]]] = {
         ),
         ("tables 'order_line' and 'again' have one location: order_line",),
     ),
+    "a topic of two tables": (
+        lambda s: s["tables"].append(table_of("customer", {"id": "int"}, ["id"], topic="shop.order_line")),
+        ("tables 'order_line' and 'customer' read one topic, shop.order_line", "ByLogicalTableRouter"),
+    ),
     "bad jinja": (
         lambda s: ingest_of(s).update(topic="{{ env_var('X' }}"),
         ("ingest.topic", "cannot be rendered", "env_var(...)"),

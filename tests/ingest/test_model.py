@@ -199,9 +199,7 @@ def run(spark: SparkSession, where: Path, seed: int, *, cases: int, batches: int
     return cases * len(tables)
 
 
-@pytest.mark.parametrize(
-    ("among", "batches"), [("text|composite|mariadb", 2), pytest.param("", 3, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("among", "batches"), [("text|mariadb", 2), pytest.param("", 3, marks=pytest.mark.slow)])
 def test_silver_equals_the_source_after_any_history_and_delivery(
     among: str, batches: int, spark: SparkSession, tmp_path: Path
 ) -> None:

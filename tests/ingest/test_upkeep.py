@@ -120,6 +120,7 @@ def test_a_replay_applies_what_can_be_applied_by_now_and_nothing_twice(
     assert project.land_well(spark)["note"].taken == 0
 
 
+@pytest.mark.slow
 def test_a_replay_that_is_killed_before_the_quarantine_is_emptied_counts_once(
     make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

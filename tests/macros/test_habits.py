@@ -33,6 +33,7 @@ def make_models(spark: SparkSession, make_project: MakeProject, server: Server |
     return make
 
 
+@pytest.mark.slow
 def test_a_clock_that_was_set_back_is_refused(make_models: MakeModels) -> None:
     """A commit before the last one is not the newest: nobody saw a rebuild, which said that it went well."""
     models = make_models()

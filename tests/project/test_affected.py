@@ -425,7 +425,7 @@ def require_law(query: str, key: Sequence[str], entries: Sequence[Entry], before
         assert differing <= reached(entries, key, before, after, was), [str(entry) for entry in entries]
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(queries, states, states)
 def test_random_changes_reach_no_row_beyond_what_is_proposed(query: str, before: State, after: State) -> None:
     for key in KEYS:
