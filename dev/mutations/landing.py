@@ -185,4 +185,18 @@ LANDING = (
         "if False:",
         (f"{UPKEEP}::test_a_replay_that_is_killed_before_the_quarantine_is_emptied_counts_once",),
     ),
+    Mutation(
+        "files of another topic are read without a word",
+        "ingest/sources/files.py",
+        'if before.topic not in ("", self.topic):',
+        "if False:",
+        (f"{LANDED}::test_another_topic_of_files_is_refused_until_a_position_is_chosen",),
+    ),
+    Mutation(
+        "two tables of other columns read one topic",
+        "ingest/config/checks.py",
+        "return table.key == other.key and (one <= two or two <= one)",
+        "return True",
+        ("tests/ingest/test_declaration.py",),
+    ),
 )
