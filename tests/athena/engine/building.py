@@ -68,6 +68,11 @@ class AthenaModels:
         wrong = {name: each.message for name, each in self.dbt("run", *words).items() if each.status != "success"}
         assert not wrong
 
+    def build(self, *words: str) -> None:
+        """Builds models and snapshots, which must go well."""
+        done = self.dbt("build", *words)
+        assert not {name: each.message for name, each in done.items() if each.status != "success"}
+
     def refusal(self, name: str, *words: str) -> str:
         """Why a model cannot be run."""
         outcome = self.dbt("run", "--select", name, *words)[name]

@@ -261,7 +261,7 @@ def test_what_needs_spark_is_refused_in_a_sentence(models: AthenaModels) -> None
     )
 
 
-STEPS = 8
+STEPS = 6
 SALES = """
 select sale.id, sale.price, owner.name
 from {{ source('shop', 'sale') }} as sale
@@ -274,8 +274,21 @@ group by 1
 """
 
 
+NEW_SALES = """
+select id from {{ ref('sales') }}
+{% if is_incremental() %}where id > (select coalesce(max(id), 0) from {{ this }}){% endif %}
+"""
+VERSIONS = """
+{% snapshot versions %}
+{{ config(unique_key='id', strategy='check', check_cols='all', hard_deletes='invalidate') }}
+select * from {{ ref('sales') }}
+{% endsnapshot %}
+"""
+
+
 def test_a_random_history_leaves_each_table_as_its_select(models: AthenaModels, athena: LocalAthena) -> None:
-    """Rows come, go, change, move between groups and lose what they refer to: joined rows, and groups of them."""
+    """Rows come, go, change, move between groups and lose what they refer to: joined rows, and groups of them, merged
+    and built anew; rows that are appended; and a snapshot, whose versions that are valid are the rows."""
     rng = random.Random(20_260)  # noqa: S311
     schema = models.schema
     for table, columns in {"sale": "1 as id, 1 as owner, 1 as price", "owner": "1 as id, 'a' as name"}.items():
@@ -285,17 +298,28 @@ def test_a_random_history_leaves_each_table_as_its_select(models: AthenaModels, 
     models.declare(version=2, sources=[{"name": "shop", "schema": schema, "tables": tables}])
     models.write("sales", SALES, unique_key="id", partition_by=["name"])
     models.write("owners", OWNERS, unique_key="name")
+    models.write("owners_anew", OWNERS, materialized="table")
+    models.write("new_sales", NEW_SALES, incremental_strategy="append")
+    (models.root / "snapshots").mkdir()
+    (models.root / "snapshots" / "versions.sql").write_text(VERSIONS, encoding="utf-8")
+    appended: list[int] = []
     for step in range(STEPS):
         for _ in range(rng.randrange(1, 4)):
             athena.ask(_change(rng, schema))
-        models.run(*(["--full-refresh"] if step == STEPS // 2 else []))
+        is_anew = step == STEPS // 2
+        models.build(*(["--full-refresh"] if is_anew else []))
         expected = athena.ask(
             f"select s.id, s.price, o.name from {schema}.sale s left join {schema}.owner o on s.owner = o.id"
         )
         assert models.rows("sales") == sorted(expected, key=str), step
         groups = athena.ask(f"select coalesce(o.name, '-'), count(*), sum(s.price) from {schema}.sale s left join "
                             f"{schema}.owner o on s.owner = o.id group by 1")  # fmt: skip
-        assert models.rows("owners") == sorted(groups, key=str), step
+        assert models.rows("owners") == models.rows("owners_anew") == sorted(groups, key=str), step
+        valid = athena.ask(f"select id, price, name from {schema}.versions where dbt_valid_to is null")
+        assert sorted(valid, key=str) == models.rows("sales"), step
+        appended = [] if is_anew else appended
+        appended += sorted(key for row in expected if (key := int(str(row[0]))) > max(appended, default=0))
+        assert sorted(int(str(row[0])) for row in models.rows("new_sales")) == appended, step
 
 
 def _change(rng: random.Random, schema: str) -> str:
