@@ -7,6 +7,7 @@ looked at only where the count finds it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,8 @@ from pyspark.sql import functions as F
 from ingest.changes.late import Truncate, is_late, judge_late, precedes_truncate
 from ingest.changes.latest import ranked
 from ingest.changes.position import (
+    is_read,
+    is_unplaced,
     line_of,
     placed_by_delivery,
     unplaced_offset,
@@ -46,6 +49,8 @@ from ingest.silver.table import SilverTable
 from ingest.sources.kinds import delivers_files
 from ingest.spark.prepared import prepared
 from ingest.spark.shared import Shared
+
+log = logging.getLogger(__name__)
 
 
 class MisreadError(Exception):
@@ -355,8 +360,18 @@ def _late(batch: Batch) -> Batch:
         )
     )
     carries = F.count_if(F.col("_lake_held_carried").isNotNull())
-    found = judged.groupBy("_lake_outcome").agg(F.count("*").alias("events"), carries.alias("carries")).collect()
+    streamed = F.count_if(~is_read() & ~is_unplaced(table))
+    counted = (F.count("*").alias("events"), carries.alias("carries"), streamed.alias("streamed"))
+    found = judged.groupBy("_lake_outcome").agg(*counted).collect()
     outcomes = {row["_lake_outcome"]: row["events"] for row in found}
+    lost = sum(row["streamed"] for row in found if row["_lake_outcome"] == "superseded")
+    if lost and not outcomes.get("duplicate") and batch.found.newest <= before.watermark:
+        log.warning(
+            "%s: a batch lies before what was landed, by its places in the log, and %d of its changes lost against "
+            "newer rows: where the log has begun again (a failover, another server), raise `epoch`",
+            table.relation,
+            lost,
+        )
     winners = judged.where("_lake_outcome is null").drop("_lake_held_carried")
     counts, bad, incomplete = batch.counts, batch.bad, batch.incomplete
     for outcome in ("superseded", "duplicate", "quarantined"):

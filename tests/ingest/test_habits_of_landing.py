@@ -321,6 +321,30 @@ def test_the_earliest_position_of_an_epoch_that_nothing_was_landed_in_is_where_t
 
 
 @pytest.mark.spark
+def test_a_log_that_seems_to_have_begun_again_is_told(
+    make_project: MakeProject, spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As after `RESET MASTER`: all that came since was superseded without a word."""
+    project = make_project({"tables": [table_of("order_line", COLUMNS, ["id"])]})
+
+    def told(offset: int, *changes: Row) -> bool:
+        project.deliver("shop.order_line", offset, list(changes))
+        caplog.clear()
+        project.land_well(spark)
+        return "raise `epoch`" in caplog.text
+
+    first = [pg("c", 300 + number, id=number, value="old") for number in range(3)]
+    assert not told(0, *first)
+    assert told(10, pg("u", 5, id=1, value="new"), pg("c", 6, id=7, value="new"))
+    # Nor is it told of what is delivered once more, or comes late beside what is newer.
+    assert not told(20, *first, pg("u", 100, id=1, value="late"))
+    assert not told(30, pg("u", 110, id=1, value="late"), pg("u", 400, id=2, value="newer"))
+    assert {row["id"]: row["value"] for row in project.rows(spark, "order_line")} == {
+        0: "old", 1: "old", 2: "newer", 7: "new",
+    }  # fmt: skip
+
+
+@pytest.mark.spark
 def test_another_topic_of_files_is_refused_until_a_position_is_chosen(
     make_project: MakeProject, spark: SparkSession
 ) -> None:
