@@ -100,8 +100,8 @@ MACROS = (
     Mutation(
         "a merge on Athena by another key leaves rows of the one before",
         "macros/athena/athena_merge.sql",
-        "when _present_count > 1 then",
-        "when _present_count > 9 then",
+        "when _lake_present_count > 1 then",
+        "when _lake_present_count > 9 then",
         ("tests/athena/engine/test_merge.py::test_another_key_of_which_the_table_has_several_rows_is_refused",),
     ),
     Mutation(

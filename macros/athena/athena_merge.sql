@@ -31,37 +31,37 @@
             case
                 when {{ hudi_lacks(key) }} then {{ athena_raise("'" ~ model.unique_id ~ ": got a row with a null in unique_key (" ~ key | join(', ')
                     ~ "), expected one row for each key; nothing was written'", "'new'") }}
-                when _wanted_count > 1 then {{ athena_raise(_shared_key_text(key, '_wanted_count'), "'new'") }}
-                when _present_count > 1 then {{ athena_raise(_shared_key_text(
-                    key, '_present_count', 'its table has', 'one: the table was made with another unique_key, and --full-refresh makes it anew'
+                when _lake_wanted_count > 1 then {{ athena_raise(_shared_key_text(key, '_lake_wanted_count'), "'new'") }}
+                when _lake_present_count > 1 then {{ athena_raise(_shared_key_text(
+                    key, '_lake_present_count', 'its table has', 'one: the table was made with another unique_key, and --full-refresh makes it anew'
                 ), "'new'") }}
-                when _wanted_count = 0 then 'gone'
+                when _lake_wanted_count = 0 then 'gone'
                 else 'new'
             end as _lake_change
         from (
             select
                 {%- for column in columns %}
                 {%- set name = adapter.quote(column) %}
-                {{ name if column | lower in key_in_lower_case else 'arbitrary(' ~ name ~ ') filter (where _is_wanted) as ' ~ name }},
+                {{ name if column | lower in key_in_lower_case else 'arbitrary(' ~ name ~ ') filter (where _lake_is_wanted) as ' ~ name }},
                 {%- endfor %}
-                count_if(_is_wanted) as _wanted_count,
-                count_if(not _is_wanted) as _present_count,
-                arbitrary({{ own }}) filter (where _is_wanted) as _wanted_row,
-                arbitrary({{ own }}) filter (where not _is_wanted) as _present_row
+                count_if(_lake_is_wanted) as _lake_wanted_count,
+                count_if(not _lake_is_wanted) as _lake_present_count,
+                arbitrary({{ own }}) filter (where _lake_is_wanted) as _lake_wanted_row,
+                arbitrary({{ own }}) filter (where not _lake_is_wanted) as _lake_present_row
             from (
-                select true as _is_wanted, {{ names }}
+                select true as _lake_is_wanted, {{ names }}
                 from (
                     {{ rows }}
                 )
                 union all
-                select false as _is_wanted, {{ names }}
+                select false as _lake_is_wanted, {{ names }}
                 from {{ target }}
                 {{- _where_of_batch() }}
             )
             group by {{ hudi_quoted(key) }}
         )
-        where {{ '_wanted_count > 0 and ' if part is not none and not _where_of_batch() }}(
-            _wanted_count <> 1 or _present_count <> 1 or _wanted_row is distinct from _present_row
+        where {{ '_lake_wanted_count > 0 and ' if part is not none and not _where_of_batch() }}(
+            _lake_wanted_count <> 1 or _lake_present_count <> 1 or _lake_wanted_row is distinct from _lake_present_row
         )
     ) as changed
         on {{ hudi_equal('present', 'changed', key) }}

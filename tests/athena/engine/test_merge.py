@@ -13,7 +13,8 @@ pytestmark = pytest.mark.athena
 COLUMNS = "id, name, price, made_at"
 FIRST = "(1, 'a', 1.50, timestamp '2026-01-01 00:00:00.123'), (2, null, null, null), (3, 'c', 3.50, null)"
 SECOND = "(1, 'a', 1.50, timestamp '2026-01-01 00:00:00.123'), (2, 'b', null, null), (4, null, 4.50, null)"
-NUMBERS = "select id, name, price, made_at from (values {}) as t (id, name, price, made_at)"
+# The last column has the name of one that the merge had for itself.
+NUMBERS = "select id, name, price, _is_wanted from (values {}) as t (id, name, price, _is_wanted)"
 
 
 def test_a_run_deletes_updates_and_inserts_in_one_commit(models: AthenaModels) -> None:
