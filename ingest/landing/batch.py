@@ -7,7 +7,6 @@ looked at only where the count finds it.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -39,6 +38,7 @@ from ingest.config.tables import Table
 from ingest.decode.decoded import MISREAD
 from ingest.errors import InputError
 from ingest.landing.completion import as_silver, told_again, with_every_value
+from ingest.landing.signs import one_table, origin, tell_of_an_older_log
 from ingest.landing.tombstones import knowing_deletes, with_unexplained
 from ingest.schema.connectors import order_of
 from ingest.silver import change_log, quarantine
@@ -49,8 +49,6 @@ from ingest.silver.table import SilverTable
 from ingest.sources.kinds import delivers_files
 from ingest.spark.prepared import prepared
 from ingest.spark.shared import Shared
-
-log = logging.getLogger(__name__)
 
 
 class MisreadError(Exception):
@@ -91,6 +89,8 @@ class Summary:
     truncated: str = ""
     truncated_ms: int | None = None
     unplaced: str = ""
+    first_table: str | None = None
+    last_table: str | None = None
 
     @property
     def counts(self) -> Counts:
@@ -319,6 +319,8 @@ def _summary_columns(table: Table) -> tuple[Expression, ...]:
         F.coalesce(F.max(F.when(is_truncate, F.col("__position"))), F.lit("")).alias("truncated"),
         F.max_by("__source_ts_ms", F.when(is_truncate, F.col("__position"))).alias("truncated_ms"),
         F.coalesce(F.max(F.when(last, unplaced_offset(table))), F.lit("")).alias("unplaced"),
+        F.min(origin()).alias("first_table"),
+        F.max(origin()).alias("last_table"),
     )
 
 
@@ -364,14 +366,8 @@ def _late(batch: Batch) -> Batch:
     counted = (F.count("*").alias("events"), carries.alias("carries"), streamed.alias("streamed"))
     found = judged.groupBy("_lake_outcome").agg(*counted).collect()
     outcomes = {row["_lake_outcome"]: row["events"] for row in found}
-    lost = sum(row["streamed"] for row in found if row["_lake_outcome"] == "superseded")
-    if lost and not outcomes.get("duplicate") and batch.found.newest <= before.watermark:
-        log.warning(
-            "%s: a batch lies before what was landed, by its places in the log, and %d of its changes lost against "
-            "newer rows: where the log has begun again (a failover, another server), raise `epoch`",
-            table.relation,
-            lost,
-        )
+    if batch.found.newest <= before.watermark and not outcomes.get("duplicate"):
+        tell_of_an_older_log(table, sum(row["streamed"] for row in found if row["_lake_outcome"] == "superseded"))
     winners = judged.where("_lake_outcome is null").drop("_lake_held_carried")
     counts, bad, incomplete = batch.counts, batch.bad, batch.incomplete
     for outcome in ("superseded", "duplicate", "quarantined"):
@@ -455,6 +451,7 @@ def _commit(batch: Batch, position: str, share: float) -> Counts:
         derived=silver.derived,
         metadata=silver.metadata,
         order=order_of(table).told,
+        tables=one_table(table, before.tables, found.first_table, found.last_table),
         has_history=table.options.history,
     )
     if table.options.history:

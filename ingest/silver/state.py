@@ -97,6 +97,8 @@ class State:
         The columns of Debezium's metadata that silver has; None in commits of older versions.
     order:
         What the positions of the epoch are made of (`ingest.schema.connectors.Order`); '' in commits of older versions.
+    tables:
+        The first and the last name of the source tables whose changes were landed (`ingest.landing.signs`).
     replayed:
         Of the last replay: the epoch of its events (None in rows of older versions), and up to when they had been set
         aside; None where there was none.
@@ -127,6 +129,7 @@ class State:
     derived: Mapping[str, str] | None = None
     metadata: tuple[str, ...] | None = None
     order: str = ""
+    tables: tuple[str, ...] = ()
     has_history: bool | None = None
     replayed: tuple[int | None, str] | None = None
     instant: str = ""
@@ -160,7 +163,7 @@ class State:
         erased = tuple(content.get("erased", ()))
         # Before tombstones could be deletes, they meant nothing.
         content.setdefault("says_deletes", True)
-        for name in ("key", "partition_by", "metadata", "replayed"):
+        for name in ("key", "partition_by", "metadata", "replayed", "tables"):
             if content.get(name) is not None:
                 content[name] = tuple(content[name])
         known |= {"says_deletes"}

@@ -345,6 +345,27 @@ def test_a_log_that_seems_to_have_begun_again_is_told(
 
 
 @pytest.mark.spark
+def test_a_topic_of_several_tables_is_told_once(
+    make_project: MakeProject, spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As ByLogicalTableRouter makes one, of shards, which are meant, or of tables that have nothing in common."""
+    project = make_project({"tables": [table_of("order_line", COLUMNS, ["id"])]})
+
+    def told(offset: int, *tables: str) -> bool:
+        events = [pg("c", 10 + offset + number, id=offset + number, value=name) for number, name in enumerate(tables)]
+        of_tables = [{**event, "__db": "shop", "__table": name} for event, name in zip(events, tables, strict=True)]
+        project.deliver("shop.order_line", offset, of_tables)
+        caplog.clear()
+        project.land_well(spark)
+        return "brings changes of several tables, shop.a and shop.b" in caplog.text
+
+    assert not told(0, "a", "a")
+    assert told(10, "b")
+    assert not told(20, "a", "b")
+    assert len(project.rows(spark, "order_line")) == 5
+
+
+@pytest.mark.spark
 def test_another_topic_of_files_is_refused_until_a_position_is_chosen(
     make_project: MakeProject, spark: SparkSession
 ) -> None:
