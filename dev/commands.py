@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -75,6 +77,15 @@ def run_dbt(arguments: Sequence[str], out: Console, manifest: Manifest | None = 
         statements=len(answered),
         in_statements=sum(answered),
     )
+
+
+def begin_parsing(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    """A process that reads the project for dbt, beside what this one does: the first command finds what it has read.
+
+    Whether it ends well means nothing. What it did not read, a command reads itself, and says what is wrong.
+    """
+    command = [sys.executable, "-m", "dbt.cli.main", "--quiet", "parse", *arguments]
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from dev.chain.aws import LAKE_BUCKET, environment_of, make_buckets
 from dev.chain.processes import start, stop
 from dev.chain.servers import local_athena
 from dev.chain.settings import Settings
-from dev.commands import Built, bar, run_dbt
+from dev.commands import Built, bar, begin_parsing, run_dbt
 from dev.readers import AthenaReader, Reader, SparkReader
 from examples import ExampleSystem, Phase, names, system
 from examples.system import Demo, Look
@@ -163,13 +163,14 @@ def demonstrate(home: Path, played: ExampleSystem, scale: float, athena: AthenaR
     target = ["--target", "athena"] if athena else []
     reader: Reader = athena or SparkReader(project)
     build = ["build", *target, "--threads", str(min(4, os.cpu_count() or 1)), *demo.build]
-    landed, builds = [], []
+    landed, builds, parsing = [], [], begin_parsing(target)
     for number, phase in enumerate(demo.phases):
         by_hand = f"lake generate {played.name} --out {to} --scale {scale:g} --ends {ends} --phase {phase.phase}"
         _step(3 * number + 1, steps, f"{phase.generate}: {by_hand}")
         _generate(played, to, scale, phase.phase, ends)
         _step(3 * number + 2, steps, f"{phase.ingest}: lake ingest {demo.source}")
         landed.append(_land(project, demo.source, tables))
+        parsing.wait()
         of_phase = build if phase.tests else [*build, "--exclude-resource-types", "test", "unit_test"]
         _step(3 * number + 3, steps, f"{phase.build}: dbt {' '.join(of_phase)}")
         builds.append(run_dbt(of_phase, out))
