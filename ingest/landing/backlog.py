@@ -18,7 +18,7 @@ from ingest.config.tables import Table
 from ingest.decode.decoded import Part
 from ingest.decode.object_files import HeldBack, unreadable_files
 from ingest.decode.raw_input import raw_parts
-from ingest.errors import InputError
+from ingest.errors import InputError, UnavailableError
 from ingest.sources.base import NOTHING_WITHHELD, Offsets, Source, Unread, Withheld
 from ingest.sources.kinds import position_kind, require_kind, source_of
 from ingest.sources.raw import EventFile, RawFiles
@@ -105,6 +105,26 @@ class Pending:
     def unreadable(self, error: Py4JJavaError) -> InputError:
         """What it means that Spark could not read it."""
         return self.unread.unreadable(error)
+
+    def require_there(self, table: Table) -> None:
+        """Of an error in reading: whether it came of files that have gone since they were listed.
+
+        Raises
+        ------
+        UnavailableError
+            They have, or cannot be listed: the next run takes what is there then.
+        """
+        if not self.source.delivers_files:
+            return
+        there = {file.path for file in _everything(self.source.spark, table)._files()}
+        if gone := [file.path for file in self._files() if file.path not in there]:
+            raise UnavailableError(
+                f"{len(gone)} of {len(self._files())} files have gone since the folder was listed: {gone[0]}",
+                where=table.relation,
+                expected="files that stay until they are landed",
+                action="see who moves or removes them; nothing of this batch was landed, and the next run takes what "
+                "is there",
+            )
 
     def waits(self, marked: DataFrame) -> Waiting:
         """Which of the changes wait for others, from their column `_lake_waits`."""

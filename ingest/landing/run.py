@@ -118,7 +118,7 @@ def _waiting_places(spark: SparkSession, table: Table) -> tuple[str, DataFrame |
         except Py4JJavaError:
             rest = begun.pending.without_broken(begun.known)
             return table.name, _places(begun, rest) if rest else None
-    except (LakeError, Py4JJavaError) as error:
+    except (LakeError, PySparkException, Py4JJavaError) as error:
         log.debug("table %s cannot be read", table.name, exc_info=error)
         return table.name, None
 

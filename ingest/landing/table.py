@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from ingest.config.tables import Table
 from ingest.decode.decoded import Part
 from ingest.decode.object_files import HeldBack
-from ingest.errors import LakeError, UnavailableError
+from ingest.errors import LakeError, UnavailableError, WriteError
 from ingest.landing import batch
 from ingest.landing.backlog import NONE_WAITS, Pending, Read, pending_of
 from ingest.landing.schema_plan import schema_planned
@@ -264,7 +265,10 @@ def _land_portion(begun: Begun, gate: Gate | None, share: float) -> tuple[Landed
             log.debug("%s", error)
             read = pending.read(known)
             done, position = landed_of(read)
-    except Py4JJavaError as error:
+    except (AnalysisException, WriteError, Py4JJavaError) as error:
+        read.of.require_there(table)
+        if not isinstance(error, Py4JJavaError):
+            raise
         # Only reading a file to its end shows that a block within it is broken.
         rest = read.of.without_broken(known)
         if rest is None and not read.parts:

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from ingest.config.connections import FilesConnection
 from ingest.config.tables import Table
-from ingest.errors import InputError
+from ingest.errors import InputError, UnavailableError
 from ingest.sources.base import NOTHING_WITHHELD, Source, Unread, Withheld
 from ingest.sources.raw import EventFile, RawFiles
 from ingest.spark import s3
@@ -96,8 +96,8 @@ class TopicFolder:
 
         Raises
         ------
-        InputError
-            The folder does not exist or cannot be read.
+        UnavailableError
+            The folder is not there, or cannot be listed: it may be later.
         """
         try:
             listing = (
@@ -114,7 +114,7 @@ class TopicFolder:
         except AnalysisException as error:
             raise no_such_folder(self.path) from error
         except Py4JJavaError as error:
-            raise InputError(
+            raise UnavailableError(
                 f"the folder cannot be listed: {root_cause(error)}",
                 where=self.path,
                 expected="a folder that can be listed and read from here",
@@ -122,9 +122,9 @@ class TopicFolder:
             ) from error
 
 
-def no_such_folder(path: str) -> InputError:
-    """What is wrong where a topic has no folder."""
-    return InputError(
+def no_such_folder(path: str) -> UnavailableError:
+    """What is wrong where a topic has no folder: a sink makes it with its first file, and a disk may be away."""
+    return UnavailableError(
         "there is no such folder",
         where=path,
         expected="a folder named as the topic, with .avro, .json, .jsonl or .parquet files below it",
