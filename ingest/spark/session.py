@@ -189,6 +189,7 @@ def _require_free_catalog(project: Project, settings: Mapping[str, str]) -> None
     folder = _embedded_catalog(settings)
     if folder is None:
         return
+    _require_writable(folder)
     file = folder / "dbex.lck"
     deadline, told = time.monotonic() + _CATALOG_WITHIN_S, False
     while _is_locked(file):
@@ -198,6 +199,21 @@ def _require_free_catalog(project: Project, settings: Mapping[str, str]) -> None
             log.warning("another process has the embedded catalog open: waiting for it to end")
             told = True
         time.sleep(0.1)
+
+
+def _require_writable(folder: Path) -> None:
+    """Derby opens a database that it cannot write to, for reading alone, and Hive's pool of connections wants to write:
+    it asks for another one every seven seconds, and for ever."""
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    places = (there, *(there.rglob("*") if there == folder else ()))
+    if closed := next((place for place in places if not os.access(place, os.W_OK)), None):
+        raise SetupError(
+            "the embedded catalog cannot be written here",
+            where=str(closed.resolve()),
+            expected="files of this user's, on a disk that can be written: each command opens the catalog for writing",
+            action="run as the user whose lake it is, or let this one write to the whole folder; or use another lake, "
+            "by LAKE_HOME",
+        )
 
 
 def _embedded_catalog(settings: Mapping[str, str]) -> Path | None:
@@ -254,11 +270,11 @@ def _session_error(error: Exception, project: Project) -> LakeError:
         return _catalog_in_use(project)
     if "Unable to instantiate" in text and "metastore" in text.lower():
         return SetupError(
-            "the catalog's database cannot be opened",
+            f"the catalog's database cannot be opened: {root_cause(error)}",
             where=f"target '{project.target_name}'",
             expected="a database that answers, in a folder that can be written where it is the embedded one",
-            action="see the errors above: LAKE_METASTORE_URL and its user and password; another process that has the "
-            "embedded catalog open (use `lake serve` for all)",
+            action="correct what it came from: LAKE_METASTORE_URL and its user and password, a full disk, or another "
+            "process that has the embedded catalog open (use `lake serve` for all)",
         )
     if "JAVA" in text.upper() and "gateway" in text:
         return SetupError(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from killing import PHASES, TABLE, a_source, kill_when
+from lake import Lake
 from pyspark.sql import SparkSession
 
 from ingest.silver.change_log import SUFFIX
@@ -104,3 +105,18 @@ def test_a_full_or_read_only_disk_is_named_and_landed_on_once_it_can_be_written(
         ended = source.lake("ingest", "shop")
         assert ended.returncode == 0, ended.stderr
         source.require_equal(spark)
+
+
+def test_a_catalog_on_a_read_only_or_full_disk_is_told_as_such(tmp_path: Path) -> None:
+    """On the former each command came to no end; of the latter it told of errors that nobody had seen."""
+    lake = Lake({"LAKE_HOME": str(tmp_path / "disk"), "LAKE_MEMORY": "1g"})
+    with _small_disk(tmp_path / "disk") as disk:
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        read_only = lake.run("sql", "select 1")
+        subprocess.run(["mount", "-o", "remount,rw,size=1m", str(disk)], check=True)
+        full = lake.run("sql", "select 1")
+        subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
+        ended = lake.run("sql", "select 1")
+    assert (read_only.returncode, full.returncode, ended.returncode) == (1, 1, 0), ended.stderr
+    assert f"{disk}: the embedded catalog cannot be written here" in read_only.stderr
+    assert "the catalog's database cannot be opened: java.io.IOException: No space left on device" in full.stderr
