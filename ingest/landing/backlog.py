@@ -5,6 +5,7 @@ A source lists and reads (`ingest.sources`), what is read is decoded (`ingest.de
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +23,10 @@ from ingest.errors import InputError, UnavailableError
 from ingest.sources.base import NOTHING_WITHHELD, Offsets, Source, Unread, Withheld
 from ingest.sources.kinds import position_kind, require_kind, source_of
 from ingest.sources.raw import EventFile, RawFiles
+from ingest.spark.jvm import root_cause
+
+# What Hadoop's file systems and Spark say of a file that is not there.
+_NOT_FOUND = re.compile("FileNotFoundException|PATH_NOT_FOUND")
 
 
 @dataclass(frozen=True)
@@ -106,8 +111,8 @@ class Pending:
         """What it means that Spark could not read it."""
         return self.unread.unreadable(error)
 
-    def require_there(self, table: Table) -> None:
-        """Of an error in reading: whether it came of files that have gone since they were listed.
+    def require_there(self, table: Table, error: Exception) -> None:
+        """Of an error in reading: whether it came of files that had gone since they were listed. They may be back.
 
         Raises
         ------
@@ -116,15 +121,19 @@ class Pending:
         """
         if not self.source.delivers_files:
             return
-        there = {file.path for file in _everything(self.source.spark, table)._files()}
-        if gone := [file.path for file in self._files() if file.path not in there]:
+        paths, told = [file.path for file in self._files()], root_cause(error)
+        gone = [path for path in paths if path in told and _NOT_FOUND.search(told)]
+        if not gone:
+            there = {file.path for file in _everything(self.source.spark, table)._files()}
+            gone = [path for path in paths if path not in there]
+        if gone:
             raise UnavailableError(
-                f"{len(gone)} of {len(self._files())} files have gone since the folder was listed: {gone[0]}",
+                f"{len(gone)} of {len(paths)} files have gone since the folder was listed: {gone[0]}",
                 where=table.relation,
                 expected="files that stay until they are landed",
                 action="see who moves or removes them; nothing of this batch was landed, and the next run takes what "
                 "is there",
-            )
+            ) from error
 
     def waits(self, marked: DataFrame) -> Waiting:
         """Which of the changes wait for others, from their column `_lake_waits`."""

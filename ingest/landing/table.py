@@ -266,7 +266,7 @@ def _land_portion(begun: Begun, gate: Gate | None, share: float) -> tuple[Landed
             read = pending.read(known)
             done, position = landed_of(read)
     except (AnalysisException, WriteError, Py4JJavaError) as error:
-        read.of.require_there(table)
+        read.of.require_there(table, error)
         if not isinstance(error, Py4JJavaError):
             raise
         # Only reading a file to its end shows that a block within it is broken.
