@@ -114,7 +114,7 @@ class QuarantineError(InputError):
 
 
 class UnavailableError(InputError):
-    """What the events come from does not answer, or is not whole now: it may heal by itself."""
+    """What the events come from, or go to, does not answer, or is not whole or free now: it may heal by itself."""
 
 
 class WriteError(LakeError):

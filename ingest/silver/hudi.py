@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from ingest.config.lake import is_on_s3
-from ingest.errors import LakeError, WriteError
+from ingest.errors import LakeError, UnavailableError, WriteError
 from ingest.silver.timeline import Timeline
 from ingest.spark import s3
 from ingest.spark.jvm import java_class, root_cause
@@ -362,15 +362,15 @@ def literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+# A writer that begins rolls back what another one has not completed: its timeline lacks that then.
+_ANOTHER_WRITES = r"WriteConflict|LockException|acquire lock|/\.hoodie/\S+\.(requested|inflight)\S* does not exist"
+_DOES_NOT_ANSWER = "onnection refused|UnknownHost|[Tt]imed? ?out|ConnectException"
 # What to do about an error of Spark or Hudi, by what it says.
 _TO_DO = {
     "OutOfMemoryError|heap space|GC overhead": (
         "give Spark more memory (LAKE_MEMORY), or land less at a time: lower batch_bytes of the connection"
     ),
-    # A writer that begins rolls back what another one has not completed: its timeline lacks that then.
-    r"WriteConflict|LockException|acquire lock|/\.hoodie/\S+\.(requested|inflight)\S* does not exist": (
-        "another process writes this table: let one of them end first"
-    ),
+    _ANOTHER_WRITES: "another process writes this table: let one of them end first",
     "is not a Parquet file|orrupt|EOFException|FileNotFound|[Nn]o such file|does not exist": (
         "a file of the table is broken or gone: restore the file that is named from a copy, or move the table away to "
         "land it anew"
@@ -383,9 +383,7 @@ _TO_DO = {
         "another writer has planned a clustering of the table: carry it out (`call run_clustering(path => ..., "
         "op => 'execute')`) and run again, which puts the rows into their buckets"
     ),
-    "onnection refused|UnknownHost|[Tt]imed? ?out|ConnectException": (
-        "see that the lake's storage and its catalog answer, and can be reached from here"
-    ),
+    _DOES_NOT_ANSWER: ("see that the lake's storage and its catalog answer, and can be reached from here"),
     "[Ss]chema|[Cc]ast|INCOMPATIBLE|UNRESOLVED_COLUMN": (
         "compare the declared columns with those of the table: `lake plan` shows how they differ"
     ),
@@ -394,7 +392,7 @@ _LOOK_IT_UP = "correct what the message names; `--debug` shows the whole error"
 
 
 def write_error(error: Exception, *, where: str) -> LakeError:
-    """What kept Spark or Hudi from writing, as an error that says what to do."""
+    """What kept Spark or Hudi from writing, as an error that says what to do: `UnavailableError` where it may pass."""
     text = str(error)
     if action := s3.to_do(text):
         return WriteError(
@@ -415,10 +413,13 @@ def write_error(error: Exception, *, where: str) -> LakeError:
             action="check LAKE_HOME (or spark.sql.warehouse.dir in the profile) and its rights; nothing was landed",
         )
     if "No space left" in text:
-        return WriteError("the disk is full", where=where, action="free space and run again; nothing was landed")
+        return UnavailableError("the disk is full", where=where, action="free space and run again; nothing was landed")
     told = root_cause(error)
-    action = next((action for kind, action in _TO_DO.items() if re.search(kind, told)), _LOOK_IT_UP)
-    return WriteError(told, where=where, action=f"{action}; nothing of this batch was landed, run again then")
+    kind = next((kind for kind in _TO_DO if re.search(kind, told)), "")
+    action, passes = _TO_DO.get(kind, _LOOK_IT_UP), kind in (_ANOTHER_WRITES, _DOES_NOT_ANSWER)
+    return (UnavailableError if passes else WriteError)(
+        told, where=where, action=f"{action}; nothing of this batch was landed, run again then"
+    )
 
 
 def compaction_error(error: Exception, options: TableOptions) -> WriteError:

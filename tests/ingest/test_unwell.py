@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
 from ingest.cli.app import app
-from ingest.errors import InputError, QuarantineError, WriteError
+from ingest.errors import InputError, QuarantineError, UnavailableError, WriteError
 from ingest.landing import continuous
 from ingest.landing.continuous import Continuous, Progress
 from ingest.landing.failures import failures
@@ -325,25 +325,31 @@ def test_a_write_that_fails_says_why(make_project: MakeProject, spark: SparkSess
 
 
 @pytest.mark.parametrize(
-    ("cause", "told"),
+    ("cause", "told", "passes"),
     [
-        ("java.lang.OutOfMemoryError: Java heap space", "give Spark more memory (LAKE_MEMORY)"),
-        ("org.apache.hudi.exception.HoodieWriteConflictException: both", "another process writes this table"),
+        ("java.lang.OutOfMemoryError: Java heap space", "give Spark more memory (LAKE_MEMORY)", False),
+        ("org.apache.hudi.exception.HoodieWriteConflictException: both", "another process writes this table", True),
         (
             "java.lang.IllegalArgumentException: File file:/lake/silver.db/_quarantine/.hoodie/timeline/"
             "20261126133112581.commit.requested does not exist!",
             "another process writes this table",
+            True,
         ),
-        ("java.net.ConnectException: Connection refused", "see that the lake's storage and its catalog answer"),
-        ("org.apache.hudi.exception.SchemaCompatibilityException: no", "`lake plan` shows how they differ"),
-        ("java.lang.IllegalStateException: odd", "correct what the message names; `--debug` shows the whole error"),
-        ("java.io.IOException: No space left on device", "free space and run again"),
-        ("java.io.IOException: Mkdirs failed to create", "check LAKE_HOME"),
+        ("java.net.ConnectException: Connection refused", "see that the lake's storage and its catalog answer", True),
+        ("org.apache.hudi.exception.SchemaCompatibilityException: no", "`lake plan` shows how they differ", False),
+        (
+            "java.lang.IllegalStateException: odd",
+            "correct what the message names; `--debug` shows the whole error",
+            False,
+        ),
+        ("java.io.IOException: No space left on device", "free space and run again", True),
+        ("java.io.IOException: Mkdirs failed to create", "check LAKE_HOME", False),
     ],
 )
-def test_an_error_of_writing_says_what_is_to_be_mended(cause: str, told: str) -> None:
+def test_an_error_of_writing_says_what_is_to_be_mended(cause: str, told: str, passes: bool) -> None:
+    """What passes by itself, continuous ingest tries again."""
     error = write_error(RuntimeError(cause), where="`silver`.`note`")
-    assert isinstance(error, WriteError)
+    assert isinstance(error, UnavailableError if passes else WriteError)
     assert told in error.action
 
 
