@@ -455,7 +455,7 @@ def _commit(batch: Batch, position: str, share: float) -> Counts:
         has_history=table.options.history,
     )
     if table.options.history:
-        change_log.put(
+        written = change_log.put(
             silver,
             state,
             batch.changes,
@@ -464,6 +464,7 @@ def _commit(batch: Batch, position: str, share: float) -> Counts:
             filled=batch.begun,
             set_aside=batch.bad[1:],
         )
+        new = replace(new, history=written)
     silver.write(batch.rows, new, first=state is None, arrivals=batch.arrivals)
     return counts
 

@@ -8,6 +8,7 @@ silver's commit holds it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial, reduce
@@ -24,6 +25,7 @@ from ingest.silver.state import State
 from ingest.silver.table import SilverTable
 from ingest.spark.prepared import prepared
 
+log = logging.getLogger(__name__)
 SUFFIX = "__changes"
 # The columns of the history besides silver's own.
 _ADDED = ("__unavailable", "__change", "__rank", "__month")
@@ -46,11 +48,11 @@ def put(
     raised: DataFrame | None,
     filled: DataFrame | None,
     set_aside: Sequence[DataFrame],
-) -> None:
+) -> str:
     """Writes the good changes of a batch to the history: superseded, late and repeated ones, and truncates as well.
 
     A history that begins after its silver table begins with silver's rows, and so goes on one that was not kept for a
-    while: what was before them is not known.
+    while, or is a copy of before: what was before them is not known.
 
     Parameters
     ----------
@@ -66,6 +68,10 @@ def put(
         Rows in silver's columns, one per change of `changes` whose lacking values another key's row had brought.
     set_aside:
         Changes that the batch quarantines though they were good by themselves: they come with their replay.
+
+    Returns
+    -------
+    The instant of the history's last commit, which the next batch must find there.
 
     Raises
     ------
@@ -86,9 +92,26 @@ def put(
     history = changes_of(silver)
     if state is None:
         history.remove_empty()
-    if state is not None and (state.has_history is False or not history.is_committed()):
+    if state is not None and (state.has_history is False or not _holds(history, state.history)):
         rows = rows.unionByName(_as_kept(_held(silver), table))
     _write(history, rows, buckets)
+    return next(completed for _, completed in history.hudi.timeline.instants())
+
+
+def _holds(history: SilverTable, instant: str) -> bool:
+    """Whether the history has that commit, or any where it is ''. One that was put back from a copy of before has not:
+    the changes since are gone from it."""
+    if not history.is_committed():
+        return False
+    is_there = not instant or any(completed == instant for _, completed in history.hudi.timeline.instants())
+    if not is_there:
+        log.warning(
+            "%s lacks the commit of %s, as a copy of before would: it goes on with silver's rows, and changes between "
+            "are missing from it; `lake position --to earliest` brings those that the source still has",
+            history.table.relation,
+            instant,
+        )
+    return is_there
 
 
 def make_empty(silver: SilverTable, buckets: int | None) -> None:

@@ -104,6 +104,9 @@ class State:
         aside; None where there was none.
     has_history:
         Whether the batch was kept in the table's history; None in commits of older versions.
+    history:
+        The instant of the history's last commit before the batch's own; '' where none was kept, and in commits of older
+        versions.
     instant:
         Hudi's instant of the commit (its completion time where the table's version records it).
     """
@@ -131,6 +134,7 @@ class State:
     order: str = ""
     tables: tuple[str, ...] = ()
     has_history: bool | None = None
+    history: str = ""
     replayed: tuple[int | None, str] | None = None
     instant: str = ""
 

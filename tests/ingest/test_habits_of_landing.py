@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlparse
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +25,7 @@ from ingest.errors import DeclarationError, LakeError
 from ingest.operations.plan import pending_plan
 from ingest.operations.position import set_position
 from ingest.operations.replay import replay
+from ingest.silver.change_log import changes_of
 from ingest.silver.state import Counts
 
 COLUMNS = {"id": "int", "value": "string"}
@@ -234,6 +237,41 @@ def test_a_history_that_was_not_kept_for_a_while_goes_on_with_silvers_rows(
     assert [tuple(row) for row in kept.select("id", "value", "__op").collect()] == [
         (1, "a", "c"), (1, "meanwhile", "u"), (2, "b", "c"), (2, None, "d"), (3, "c", "c"),
     ]  # fmt: skip
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_history_put_back_from_a_copy_goes_on_with_silvers_rows(
+    make_project: MakeProject, spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The changes between were missing from it, and of a row that one of them had changed it had the old values."""
+
+    def land(offset: int, *events: Row) -> None:
+        project.deliver("shop.order_line", offset, events)
+        project.land_well(spark)
+
+    def kept() -> list[tuple[Any, ...]]:
+        changes = spark.read.format("hudi").load(str(folder)).orderBy("id", "__position")
+        return [tuple(row) for row in changes.select("id", "value", "__op").collect()]
+
+    project = make_project({"tables": [table_of("order_line", COLUMNS, ["id"], history=True)]})
+    land(0, pg("c", 1, id=1, value="a"), pg("c", 2, id=2, value="b"))
+    folder = Path(urlparse(changes_of(project.silver(spark, "order_line")).path).path)
+    shutil.copytree(folder, tmp_path / "copy")
+    land(10, pg("u", 10, id=1, value="lost"), pg("u", 11, id=1, value="meanwhile"), pg("d", 12, id=2, value=None))
+    assert not caplog.messages
+    shutil.rmtree(folder)
+    shutil.copytree(tmp_path / "copy", folder)
+    land(20, pg("c", 20, id=3, value="c"))
+    known = [(1, "a", "c"), (1, "meanwhile", "u"), (2, "b", "c"), (2, None, "d"), (3, "c", "c")]
+    assert kept() == known
+    assert "as a copy of before would: it goes on with silver's rows" in caplog.text
+    caplog.clear()
+    land(30, pg("c", 30, id=4, value="d"))
+    set_position(spark, project.source().tables[0], to_latest=False)
+    project.land_well(spark)
+    assert kept() == [*known[:1], (1, "lost", "u"), *known[1:], (4, "d", "c")]
+    assert not caplog.messages
 
 
 def test_declarations_of_one_table_are_refused(make_project: MakeProject) -> None:
