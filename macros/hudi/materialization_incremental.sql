@@ -5,7 +5,7 @@
 -#}
 {% materialization incremental, adapter='spark', supported_languages=['sql'] %}
     {%- if config.get('file_format') != 'hudi' -%}
-        {%- set existing = load_relation(this) -%}
+        {%- set existing = hudi_present(this) -%}
         {%- if hudi_stays(this, existing) -%}
             {%- do return({'relations': [this]}) -%}
         {%- elif existing is not none and existing.is_hudi and not should_full_refresh() -%}
@@ -13,6 +13,9 @@
                 model.unique_id ~ ": got file_format = '" ~ config.get('file_format') ~ "', expected 'hudi', with which its table was made: "
                 ~ "rows would be added beside those of their keys; dbt run --full-refresh makes it anew; nothing was written"
             ) }}
+        {%- elif files_are_dropped(existing) and (existing.is_view or should_full_refresh()) -%}
+            {%- do dbt_spark_validate_get_file_format(config.get('file_format', 'parquet')) -%}
+            {%- do return(files_rebuild(existing)) -%}
         {%- endif -%}
         {%- do return(dbt.materialization_incremental_spark()) -%}
     {%- endif -%}

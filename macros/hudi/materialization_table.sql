@@ -4,8 +4,11 @@
 -#}
 {% materialization table, adapter='spark', supported_languages=['sql'] %}
     {%- if config.get('file_format') != 'hudi' -%}
-        {%- if hudi_stays(this, load_relation(this)) -%}
+        {%- set existing = hudi_present(this) -%}
+        {%- if hudi_stays(this, existing) -%}
             {%- do return({'relations': [this]}) -%}
+        {%- elif files_are_dropped(existing) -%}
+            {%- do return(files_rebuild(existing)) -%}
         {%- endif -%}
         {%- do return(dbt.materialization_table_spark()) -%}
     {%- endif -%}

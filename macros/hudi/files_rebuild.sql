@@ -1,0 +1,38 @@
+{#-
+    Builds a model of files anew where something has its name already. dbt-spark drops that first: of a select that fails, or a format
+    that Spark does not know, there would be no table left. Here it goes when the new one is whole, as of a Hudi table.
+-#}
+{% macro files_rebuild(existing) -%}
+    {%- set target = this.incorporate(type='table') -%}
+    {%- set built = hudi_beside(target, 'built') -%}
+
+    {{ run_hooks(pre_hooks) }}
+
+    {%- call statement('main') -%}
+        {{ create_table_as(false, built, compiled_code) }}
+    {%- endcall -%}
+    {%- do persist_docs(built, model) -%}
+    {%- do hudi_take_name(built, target, existing) -%}
+    {%- do apply_grants(target, config.get('grants'), should_revoke(existing, full_refresh_mode=true)) -%}
+
+    {{ run_hooks(post_hooks) }}
+
+    {%- do return({'relations': [target]}) -%}
+{%- endmacro %}
+
+{#- Whether dbt-spark would drop it: a table of Delta or Iceberg it replaces. -#}
+{% macro files_are_dropped(existing) -%}
+    {%- if existing is none -%}
+        {%- do return(false) -%}
+    {%- endif -%}
+    {%- set format = config.get('file_format') -%}
+    {%- do return(not (existing.is_delta and format == 'delta') and not (existing.is_iceberg and format == 'iceberg')) -%}
+{%- endmacro %}
+
+{#- In place of dbt-spark's: the folder of a table that is there is left to it, for Spark makes none where files are. -#}
+{% macro spark__location_clause() -%}
+    {%- set location_root = config.get('location_root') -%}
+    {%- if location_root is not none -%}
+        location '{{ location_root }}/{{ model.alias }}{{ '__' ~ invocation_id[:8] if load_relation(this) is not none }}'
+    {%- endif -%}
+{%- endmacro %}

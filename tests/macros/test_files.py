@@ -1,0 +1,52 @@
+"""Tables of files, Parquet and others, in a project whose other tables are Hudi's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from modeling import NUMBERS, MakeModels, hudi_models, numbers
+
+pytestmark = pytest.mark.spark
+make_models = pytest.fixture(hudi_models)
+PARQUET: dict[str, Any] = {"file_format": "parquet", "options": {}}
+HUDI: dict[str, Any] = {"file_format": "hudi", "unique_key": "id"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "before"),
+    [
+        ("table", {"materialized": "table", **HUDI}),
+        pytest.param("table", {"materialized": "view"}, marks=pytest.mark.slow),
+        pytest.param("table", {"materialized": "table", **PARQUET}, marks=pytest.mark.slow),
+        pytest.param("incremental", {"materialized": "incremental", **HUDI}, marks=pytest.mark.slow),
+        pytest.param("incremental", {"materialized": "incremental", **PARQUET}, marks=pytest.mark.slow),
+    ],
+)
+def test_what_is_there_stays_where_its_files_cannot_be_made(
+    kind: str, before: dict[str, Any], make_models: MakeModels
+) -> None:
+    models = make_models()
+    models.write("model", NUMBERS.format("'a'", 3), **before)
+    models.run()
+    broken = NUMBERS.format("if(id = 2, raise_error('broken'), 'b')", 4)
+    for told, sql, more in (("delta", NUMBERS.format("'b'", 4), {"file_format": "delta"}), ("broken", broken, {})):
+        models.write("model", sql, materialized=kind, **{**PARQUET, **more})
+        assert told in models.dbt("run", "--full-refresh")["model"].message
+        assert models.rows("model") == numbers("a")
+    models.write("model", NUMBERS.format("'b'", 4), materialized=kind, **PARQUET)
+    models.run(whole=True)
+    assert models.rows("model") == numbers("b", 4)
+    assert models.tables() == {"model"}
+
+
+def test_a_table_with_a_place_of_its_own_is_built_anew(make_models: MakeModels) -> None:
+    models = make_models()
+    place = models.project.root / "elsewhere"
+    for value in ("a", "b"):
+        models.write(
+            "model", NUMBERS.format(f"'{value}'", 3), materialized="table", location_root=str(place), **PARQUET
+        )
+        models.run()
+        assert models.rows("model") == numbers(value)
+    assert (place / "model").is_dir()
