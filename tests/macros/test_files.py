@@ -50,3 +50,18 @@ def test_a_table_with_a_place_of_its_own_is_built_anew(make_models: MakeModels) 
         models.run()
         assert models.rows("model") == numbers(value)
     assert (place / "model").is_dir()
+
+
+def test_columns_of_hudi_stay_out_of_files(make_models: MakeModels) -> None:
+    models = make_models()
+    models.write("mart", NUMBERS.format("'a'", 3), materialized="incremental", **HUDI)
+    every = {"materialized": "incremental", "incremental_strategy": "append", **PARQUET}
+    models.write("appended", "select * from {{ ref('mart') }};", **every)
+    models.write("told", "select id, _hoodie_record_key from {{ ref('mart') }}", materialized="table", **PARQUET)
+    models.run()
+    models.run()
+    assert models.ask(f"select * from {models.relation('appended')} order by id") == [
+        row for row in numbers("a") for _ in range(2)
+    ]
+    told = models.ask(f"select * from {models.relation('told')} order by id")
+    assert told == [{"id": n, "_hoodie_record_key": str(n)} for n in (1, 2)]
