@@ -1,6 +1,7 @@
 {#-
     dbt-spark's, with a look at what it does not look at: a Hudi table that is there keeps its versions where a command reads
-    no rows, or some, of the upstreams; a key has one row, with a value in each of its columns; and a column keeps its type.
+    no rows, or some, of the upstreams; a key has one row, with a value in each of its columns; a column keeps its type; and a
+    current version stays one.
 -#}
 {% materialization snapshot, adapter='spark' %}
     {%- if config.get('file_format') == 'hudi' -%}
@@ -19,6 +20,7 @@
         {%- do hudi_require_types(columns, model.unique_id) -%}
         {%- if existing is not none and existing.is_hudi -%}
             {%- do snapshot_require_columns(existing, columns) -%}
+            {%- do snapshot_require_ends(existing) -%}
         {%- endif -%}
         {%- do snapshot_require_keys(model['compiled_code']) -%}
         {%- if existing is not none and existing.is_hudi -%}

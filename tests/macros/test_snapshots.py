@@ -325,3 +325,23 @@ def test_a_column_that_the_select_has_no_longer_stays(spark: SparkSession, make_
     assert [(row["id"], row["value"], row["at"] is None, row["dbt_valid_to"] is None) for row in found] == [
         (1, "a", False, False), (1, "b", True, True), (2, "a", False, True),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("then", [None, "to_date('9999-01-01')"])
+def test_another_end_of_the_current_versions_is_refused(
+    then: str | None, spark: SparkSession, make_project: MakeProject
+) -> None:
+    models = Models.of(spark, make_project())
+    models.write("rows", "select 1 as id, 'a' as value", materialized="view")
+    models.run("rows")
+    snapshot(models, strategy="check", check_cols=["value"], dbt_valid_to_current="to_date('9999-12-31')")
+    assert models.dbt("snapshot")["versions"].status == "success"
+    before = models.rows("versions")
+    snapshot(models, strategy="check", check_cols=["value"], **({"dbt_valid_to_current": then} if then else {}))
+    told = models.dbt("snapshot")["versions"].message
+    assert f"got dbt_valid_to_current = {then or 'none'}, and 1 versions of dbt_valid_to = 9999-12-31" in told
+    assert models.rows("versions") == before
+    # A table that has ends by null may get the setting: dbt knows both.
+    models.do(f"update {models.relation('versions')} set dbt_valid_to = null")
+    assert models.dbt("snapshot")["versions"].status == "success"
+    assert [row["dbt_valid_to"] for row in models.rows("versions")] == [None]
