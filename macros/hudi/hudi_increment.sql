@@ -18,7 +18,8 @@
             {%- do _replace_batch(target, wanted, columns) -%}
         {%- else -%}
             {%- set given = hudi_beside(target, 'given') -%}
-            {%- do hudi_keep(given, 'select * from ' ~ wanted) -%}
+            {#- By the table's names: an insert into Hudi knows no column that the select writes with other capitals -#}
+            {%- do hudi_keep(given, 'select ' ~ hudi_quoted(columns) ~ ' from ' ~ wanted) -%}
             {%- do hudi_require_keys(given, hudi_record_key()) -%}
             {%- call statement('main') -%}
                 {%- if strategy == 'append' -%}

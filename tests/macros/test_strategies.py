@@ -31,6 +31,14 @@ def test_insert_overwrite_replaces_the_partitions_that_a_run_has(make_models: Ma
     assert [row["id"] for row in models.rows("model", "id")] == [4, 5]
 
 
+def test_rows_are_appended_whatever_capitals_their_columns_have(make_models: MakeModels) -> None:
+    models = make_models(materialized="incremental", incremental_strategy="append", unique_key="id")
+    for number, name in enumerate(("value", "VALUE")):
+        models.write("model", f"select {number} as id, 'a' as {name}")
+        models.run()
+    assert models.rows("model") == [{"id": 0, "value": "a"}, {"id": 1, "value": "a"}]
+
+
 @pytest.mark.parametrize("first", ["merge", pytest.param("append", marks=pytest.mark.slow)])
 def test_partitions_that_a_run_has_not_stay_where_the_strategy_was_another(first: str, make_models: MakeModels) -> None:
     models = make_models(materialized="incremental", unique_key="id", partition_by=["day"], options={})
