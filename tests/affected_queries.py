@@ -93,6 +93,7 @@ def two_sources(draw: st.DrawFn, inner: st.SearchStrategy[str]) -> str:
                 f"select * from ({one}) as l where not exists (select {asked})",
                 f"select * from ({one}) as l where l.{left} in (select {right} from ({other}) as r)",
                 f"select * from ({one}) as l where l.{left} not in (select {right} from ({other}) as r)",
+                f"select id, x, y, l.{left} in (select {right} from ({other}) as r) as z from ({one}) as l",
                 f"select id, x, {left} as y, (select max({third}) from ({other}) as r where r.{right} = l.{left}) as z"
                 f" from ({one}) as l",
                 f"select id, x, y, (select count(*) from ({other}) as r) as z from ({one}) as l",

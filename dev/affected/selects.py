@@ -145,12 +145,17 @@ class Select:
             raise UnknownQueryError(f"column {name} is of {' and '.join(owners)}")
         return f"{owners[0]}.{name}" if owners else None
 
-    def named(self, expression: exp.Expr, aliases: dict[str, exp.Expr] | None = None) -> exp.Expr:
-        """An expression whose columns have the names of `resolve`; subqueries in it are columns as well."""
+    def named(
+        self, expression: exp.Expr, aliases: dict[str, exp.Expr] | None = None, *, is_filter: bool = False
+    ) -> exp.Expr:
+        """An expression whose columns have the names of `resolve`; subqueries in it are columns as well.
+
+        To a filter, a null is as good as false.
+        """
 
         def change(node: exp.Expr) -> exp.Expr:
             if isinstance(node, exp.Exists | exp.Subquery) or (isinstance(node, exp.In) and node.args.get("query")):
-                return column(self._asked(node, is_conjunct=node is top))
+                return column(self._asked(node, is_conjunct=is_filter and node is top))
             if isinstance(node, _GENERATORS) and not isinstance(node, exp.Subquery):
                 name = f"generated {len(self.generated) + 1}"
                 self.generated.append((name, self.named(node.this)))
@@ -197,7 +202,7 @@ class Select:
             raise UnknownQueryError("a subquery in an expression that is no plain select")
         select = Select(self.reader, inner, self.env, self)
         where = inner.args.get("where")
-        parts = [select.named(each) for each in conjuncts(where.this if where else None)]
+        parts = [select.named(each, is_filter=True) for each in conjuncts(where.this if where else None)]
         ties, others, own = [], [], []
         for part in parts:
             outer = {key for key in columns_of(part) if key.startswith(OUTER)}
@@ -321,9 +326,10 @@ class Select:
             (name, self.named(each, {key: value for key, value in aliases.items() if value is not each}))
             for name, each in chosen
         ]
-        where = [self.named(each) for each in conjuncts(query.args["where"].this if query.args.get("where") else None)]
+        asked = query.args.get("where")
+        where = [self.named(each, is_filter=True) for each in conjuncts(asked.this if asked else None)]
         having, qualify = (
-            self.named(query.args[part].this, aliases) if query.args.get(part) else None
+            self.named(query.args[part].this, aliases, is_filter=True) if query.args.get(part) else None
             for part in ("having", "qualify")
         )
         keys = self._keys(aliases)

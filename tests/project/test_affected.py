@@ -370,6 +370,12 @@ UNSURE: list[tuple[str, str, Written, str]] = [
         [B_BY_X | {"by": {"x": "y"}}],
         "a null among what `in` reads",
     ),
+    (
+        "a null where `in` is shown",
+        "select id, x, x in (select y from silver.b) as is_known from silver.a",
+        [B_BY_X | {"by": {"x": "y"}}],
+        "a null among what `in` reads",
+    ),
     ("a limit", "select id, x from silver.a order by x limit 3", [{"source": "shop.a", "by": {"x": "x"}}], "limit"),
     (
         "an aggregate of one row",
