@@ -1,7 +1,8 @@
 {#-
     The changes of each key in the order of the log, `_rank` from 1: by the log, within it rows that a snapshot read there come last,
     and the delivery tells two of these apart. A truncate is one change of the source and ends every row: here it becomes a change
-    of each key that was there before. A value that an event does not hold is that of the key's last change before it.
+    of each key that was there before. A value that an event does not hold is that of the key's last change before it, as long as
+    that is of the same row: behind a delete, a truncate, or with a create, another row has the key.
 -#}
 {% macro history_values(changes, key, columns) -%}
     {%- set key_list = hudi_quoted(key) -%}
@@ -10,6 +11,9 @@
         coalesce(__op = 'r', false) as _is_read,
         __position as _delivered,
         {{ timestamp_of_epoch('__source_ts_ms', 'millisecond') }} as _at
+    {%- endset -%}
+    {%- set ordered -%}
+        over (partition by {{ key_list }} order by _log nulls first, _is_read, _delivered nulls first, _at nulls first
     {%- endset -%}
     select
         {{ key_list }},
@@ -30,7 +34,7 @@
             last_value(
                 case when not coalesce({{ _has_element('_unavailable', column) }}, false) then {{ _held(adapter.quote(column)) }} end
             ) ignore nulls over (
-                partition by {{ key_list }} order by _rank rows between unbounded preceding and current row
+                partition by {{ key_list }}, _row order by _rank rows between unbounded preceding and current row
             ) as {{ adapter.quote('_held_' ~ column) }},
             {%- endfor %}
             count(case when _op is distinct from 't' then 1 end) over (
@@ -45,10 +49,9 @@
         from (
             select
                 *,
-                row_number() over (
-                    partition by {{ key_list }}
-                    order by _log nulls first, _is_read, _delivered nulls first, _at nulls first
-                ) as _rank
+                row_number() {{ ordered }}) as _rank,
+                count(case when _op = 'c' then 1 end) {{ ordered }} rows between unbounded preceding and current row)
+                + count(case when _is_gone then 1 end) {{ ordered }} rows between unbounded preceding and 1 preceding) as _row
             from (
                 select
                     {{ key_list }},

@@ -39,6 +39,10 @@ BATCHES: dict[str, Sequence[Sequence[Row]]] = {
         [note("u", 20, 1, "b"), lacking("u", 21, 3, "b")],
     ],
     "waiting": [[note("c", 10, 1, "a"), lacking("u", 20, 2, "a")]],
+    "moved": [
+        [note("c", 10, 1, "a", "long"), note("c", 11, 2, "b", "other"), note("d", 20, 2, None, "")],
+        [note("d", 30, 1, None, ""), lacking("c", 30, 2, "x"), note("u", 40, 2, "y", "new")],
+    ],
     "grown": [[note("c", 10, 1, "a")], [note("u", 20, 1, "a", extra=2**40)]],
     **{name: case.batches for name, (case, _) in RANDOM.items()},
 }  # fmt: skip
@@ -158,6 +162,14 @@ def test_a_changed_primary_key_takes_its_values_along(versions: Versions) -> Non
     ]
 
 
+def test_a_row_under_a_key_that_was_another_one_s_takes_none_of_its_values(
+    histories: Mapping[str, list[Row]], versions: Versions
+) -> None:
+    assert of(versions["moved"], 2) == [(2, "b", "other", 11, 20), (2, "x", None, 30, 40), (2, "y", "new", 40, None)]
+    unknown = {row["title"]: row["unknown_columns"] for row in histories["moved"] if row["note_id"] == 2}
+    assert unknown == {"b": [], "x": ["body"], "y": []}
+
+
 def test_a_row_of_an_incremental_snapshot_stands_where_it_was_first_delivered(versions: Versions) -> None:
     assert [row[1] for row in of(versions["notes"], 30)] == ["a", "b", "c"]
 
@@ -168,7 +180,7 @@ def test_a_transaction_that_was_open_during_the_snapshot_stands_behind_it(versio
 
 def test_a_version_ends_when_the_next_begins(histories: Mapping[str, list[Row]]) -> None:
     for row in (row for rows in histories.values() for row in rows):
-        assert row["unknown_columns"] == []
+        assert row["unknown_columns"] == [] or row in histories["moved"]
         assert row["is_current"] == (row["position_to"] is None)
     for row in (row for name in RANDOM for row in histories[name]):
         places = {"valid_from": lsn(row["position_from"]), "valid_to": lsn(row["position_to"])}
