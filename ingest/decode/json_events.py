@@ -27,6 +27,7 @@ from ingest.decode.decoded import (
 from ingest.decode.dynamodb import StreamRecords, stream_parts
 from ingest.decode.fields import BITS, EVENT_AS_JSON, Field
 from ingest.decode.flat_json import IS_CUT, between, value_column
+from ingest.decode.foreign import foreign_problem
 from ingest.decode.json_forms import (
     EXAMPLES,
     WHITE_SPACE,
@@ -34,7 +35,6 @@ from ingest.decode.json_forms import (
     body,
     ends_at_first_brace,
     forms,
-    has_key,
     has_more_than_an_object,
     has_placeholder,
     is_control,
@@ -121,7 +121,11 @@ def _parts(source: JsonSource, table: Table, *, thorough: bool = False, by_examp
     if others or not parts:
         rest = lines.where(~is_of_schema(list(schemas))) if schemas else lines
         seen = JsonForms.of_forms(others, table, thorough=thorough)
-        parts.append(_text_part(replace(source, lines=rest), seen, unknown_fields(rest, table) if seen.unknown else ()))
+        parts.append(
+            _text_part(
+                replace(source, lines=rest), seen, unknown_fields(rest, table, seen.foreign) if seen.unknown else ()
+            )
+        )
     return parts
 
 
@@ -278,13 +282,7 @@ def _decode_unwrapped(
             fields[name] = _either(name, fields[name].value, member(other))
     fields |= {column.name: value(*column.names) for column in metadata}
     fields["__deleted"] = value("__deleted")
-    is_opless = has_key(F.col("_lake_json"), "source") & (
-        has_key(F.col("_lake_json"), "after") | has_key(F.col("_lake_json"), "before")
-    )
-    keyed = [fields[name].value.isNotNull() for name in table.key]
-    is_opless = is_opless & ~reduce(lambda left, right: left | right, keyed, F.lit(False))
-    no_event = F.when(is_opless, problem_of("not_an_event", "an envelope without op"))
-    return _typed_json(parsed, table, fields, seen, reading, source, within="$", no_event=no_event)
+    return _typed_json(parsed, table, fields, seen, reading, source, within="$")
 
 
 def _decode_enveloped(
@@ -320,7 +318,7 @@ def _decode_enveloped(
     for column in metadata:
         fields[column.name] = Field(F.col("_lake_event." + ".".join(column.envelope)), T.StringType())
     fields["__deleted"] = Field((op == "d").cast("string"), T.StringType())
-    no_event = envelope_problem(op, F.col("_lake_row").isNull(), table)
+    no_event = [envelope_problem(op, F.col("_lake_row").isNull(), table)]
     return _typed_json(parsed, table, fields, seen, reading, source, within="$.after", no_event=no_event)
 
 
@@ -347,7 +345,7 @@ def _typed_json(
     source: JsonSource,
     *,
     within: str,
-    no_event: Expression,
+    no_event: Sequence[Expression] = (),
 ) -> DataFrame:
     row = _JsonRow(fields, within, reading.names)
     op, json = fields["__op"].value, F.col("_lake_json")
@@ -369,7 +367,8 @@ def _typed_json(
     if seen.alike:
         malformed = F.when(malformed.isNotNull() | ~_is_alike(F.col("value"), seen, table), F.lit(MISREAD))
     unlike = F.col(UNLIKE) if UNLIKE in parsed.columns else F.lit(False)
-    problem = F.when(unlike, F.lit(MISREAD)).otherwise(F.coalesce(malformed, no_event))
+    foreign = [foreign_problem(json, table, seen.foreign)] if seen.foreign else []
+    problem = F.when(unlike, F.lit(MISREAD)).otherwise(F.coalesce(*foreign, malformed, *no_event))
     outline = Outline(
         fields=fields,
         raw=F.col("value").cast("binary"),

@@ -20,6 +20,7 @@ from pyspark.sql import types as T
 from ingest.config.tables import Table
 from ingest.decode.decoded import IMAGES, MEMBERS, control_of, is_control_schema
 from ingest.decode.flat_json import FlatForm
+from ingest.decode.foreign import FOREIGN, Foreign, foreign_of, foreign_problem
 from ingest.schema.connectors import connector_of
 from ingest.schema.evolution import EventField
 from ingest.spark.jvm import java_class
@@ -46,7 +47,7 @@ class JsonForms:
     `nested`: objects within the events, or something behind them; `placeholder`: values that PostgreSQL's log lacks;
     `control`: heartbeats, transaction markers, schema changes; `unknown`: keys of rows that are no columns;
     `partial`: columns whose key some row lacks; `lacks`: those of them that a create, update or read lacks;
-    `beside`: columns that stand in envelopes beside Debezium's members;
+    `beside`: columns that stand in envelopes beside Debezium's members; `foreign`: what is no event of the table;
     `keys`: all keys of unwrapped events, where they were counted; `alike`: the lists of keys of which each event must
     have one, where the rest was seen in examples; `written`: how these write the values of some keys; `flat`: how they
     are written altogether, where that is simple enough to be cut.
@@ -62,6 +63,7 @@ class JsonForms:
     partial: frozenset[str]
     lacks: tuple[str, ...]
     beside: frozenset[str] = frozenset()
+    foreign: tuple[Foreign, ...] = ()
     keys: frozenset[str] | None = None
     alike: tuple[tuple[str, ...], ...] = ()
     written: Mapping[str, T.DataType] = field(default_factory=dict)
@@ -126,7 +128,12 @@ class JsonForms:
         def says_no_row(form: Row) -> bool:
             return is_control_schema(set(form["keys"] or ()), table) and not form["enveloped"]
 
-        of_rows = [form for form in found if form["keys"] is not None and not says_no_row(form)]
+        foreign = {tuple(form["keys"] or ()): foreign_of(set(form["keys"] or ()), table) for form in found}
+        of_rows = [
+            form
+            for form in found
+            if form["keys"] is not None and not says_no_row(form) and not foreign[tuple(form["keys"])]
+        ]
         keyed = [(form, form["image"] if form["enveloped"] else form["keys"]) for form in of_rows]
         images = [set(names) for _, names in keyed if names is not None]
         whole = [set(names or ()) for form, names in keyed if not form["rowless"]]
@@ -151,6 +158,7 @@ class JsonForms:
             partial=frozenset(name for name in columns if many or any(name not in names for names in images)),
             lacks=tuple(lacks) if looks_for_all else (),
             beside=frozenset(beside).difference(*images),
+            foreign=tuple(form for form in FOREIGN if many or form in foreign.values()),
             keys=None if many else frozenset(key for form in flat_forms for key in form["keys"] or ()),
         )
 
@@ -227,14 +235,15 @@ def placeholders(table: Table) -> tuple[str, ...]:
     return placeholder.texts if placeholder else ()
 
 
-def unknown_fields(lines: DataFrame, table: Table) -> tuple[EventField, ...]:
+def unknown_fields(lines: DataFrame, table: Table, foreign: Sequence[Foreign]) -> tuple[EventField, ...]:
     """The keys of rows in JSON events that are no columns and have a value somewhere, with the type Spark infers.
 
-    An event without the table's key says nothing of its columns. A key that differs from a column by case alone has the
-    column's type, whatever it is: nothing is inferred for it.
+    An event without the table's key says nothing of its columns, nor does a `foreign` one. A key that differs from a
+    column by case alone has the column's type, whatever it is: nothing is inferred for it.
     """
     event = F.btrim(body(F.col("value")), F.lit(WHITE_SPACE))
     row = F.when(is_envelope(event), _image(event)).otherwise(F.when(~is_control(event, table), event))
+    row = F.when(foreign_problem(event, table, foreign).isNull(), row) if foreign else row
     known = F.array(*(F.lit(name) for name in (*(column.name for column in table.columns), *table.excluded)))
     more = F.filter(F.array_except(F.json_object_keys("row"), known), lambda name: ~name.startswith("__"))
     suspects = lines.select(row.alias("row")).where(F.size(more) > 0)

@@ -30,6 +30,7 @@ from ingest.decode.decoded import (
     lacking,
 )
 from ingest.decode.fields import EVENT_AS_JSON, Field
+from ingest.decode.foreign import foreign_of
 from ingest.decode.record_key import RecordKeys
 from ingest.schema import masking
 from ingest.schema.change import metadata_columns
@@ -161,9 +162,11 @@ def _field_of(column: str, row: _Row, rows: DataFrame, reading: Reading, semanti
 def _problem(row: _Row, rows: DataFrame, table: Table, reading: Reading) -> Expression:
     """What keeps an event from being decoded: the first of these, or null."""
     has_row = ~F.coalesce(row.op, F.lit("")).isin("d", "t", "m")
+    foreign = foreign_of(set(row.event.names), table)
     return F.coalesce(
         *([F.when(F.col(UNLIKE), F.lit(MISREAD))] if UNLIKE in rows.columns else []),
         *([F.col("_lake_malformed")] if "_lake_malformed" in rows.columns else []),
+        *([problem_of("not_an_event", foreign.told)] if foreign else []),
         *row.problems(table),
         *(
             F.when(row.field(name).value.isNotNull(), problem_of("schema_policy", reason))

@@ -216,6 +216,28 @@ def test_a_changed_key_brings_values_that_only_its_first_batch_had(
     assert project.quarantined(spark) == []
 
 
+CLOUD_EVENT: dict[str, Any] = {
+    "id": "name:shop;lsn:1",
+    "source": "/debezium/postgresql/shop",
+    "specversion": "1.0",
+    "type": "change",
+    "iodebeziumop": "c",
+    "iodebeziumlsn": "1",
+    "data": {"before": None, "after": {"id": 1}},
+}
+WITH_TEXT = CLOUD_EVENT | {"data": "{}"}
+OF_MONGODB = {**envelope("c", 1, after='{"_id": {"$oid": "63"}}'), "updateDescription": None}
+FOREIGN: list[tuple[Value, str]] = [
+    (CLOUD_EVENT, "a CloudEvent"),
+    (CLOUD_EVENT["data"], "as the data of a CloudEvent is"),
+    ({"schema": connect_struct(dict.fromkeys(WITH_TEXT, connect("string"))), "payload": WITH_TEXT}, "a CloudEvent"),
+    (OF_MONGODB, "an envelope of the MongoDB connector"),
+    ({**OF_MONGODB, "op": "d", "after": None}, "an envelope of the MongoDB connector"),
+    ({"key": {"id": 1}, "value": envelope("c", 1, after={"id": 1})}, "a record of Kafka with its key and value"),
+    ({"topic": TOPIC, "partition": 0, "offset": 1, "key": None, "payload": "{}"}, "a record of Kafka with its key"),
+    ({"before": None, "after": {"id": 1}, "source": {"lsn": 1}}, "an envelope without op"),
+    ({"before": None, "after": {"id": 1}, "op": "r", "ts_ms": 1}, "an envelope without source"),
+]
 CODES: list[tuple[Value, str, str]] = [
     ("this is no JSON", "invalid_json", "not a JSON object"),
     ("[1]", "not_an_event", "not a JSON object"),
@@ -229,7 +251,7 @@ CODES: list[tuple[Value, str, str]] = [
     (pg("x", 1, id=1), "unknown_op", "op is x"),
     ({**envelope("c", 1, after={"id": 1}), "op": None}, "unknown_op", "the envelope's op is null"),
     (envelope("u", 1), "not_an_event", "the envelope has no row image"),
-    ({"before": None, "after": {"id": 1}, "source": {"lsn": 1}}, "not_an_event", "an envelope without op"),
+    *((value, "not_an_event", told) for value, told in FOREIGN),
     (pg("c", 1, note="n"), "missing_key", "key column id is null"),
     (pg("u", None, id=1), "missing_position", "add.fields must hold source.lsn"),
     (envelope("u", None, after={"id": 1}), "missing_position", "the envelope lacks source.lsn"),
@@ -250,6 +272,18 @@ def test_each_reason_has_its_code(make_project: MakeProject, spark: SparkSession
     for offset, (value, code, reason) in enumerate(CODES):
         assert (found[offset]["reason_code"], bytes(found[offset]["raw"])) == (code, as_bytes(value)), value
         assert reason in found[offset]["reason"], value
+
+
+@pytest.mark.slow
+def test_rows_may_have_the_fields_of_what_is_no_event(make_project: MakeProject, spark: SparkSession) -> None:
+    columns = dict.fromkeys(("id", "key", "value", "source"), "string") | {"time": "bigint"}
+    project = make_project(items(columns, connector=None, order_by=["time"]))
+    more: list[dict[str, Any]] = [{"specversion": "1.0", "type": "t"}, {"topic": "t"}, {"before": "x", "after": "y"}]
+    rows = [{**dict.fromkeys(columns), "id": str(place), "time": place, **row} for place, row in enumerate(more)]
+    records(project, *((None, row) for row in rows))
+    assert project.land_well(spark)["item"].counts == Counts(read=3, applied=3)
+    found = spark.table(f"{project.schema}.item").orderBy("id").select("specversion", "topic", "after").collect()
+    assert [tuple(row) for row in found] == [("1.0", None, None), (None, "t", None), (None, None, "y")]
 
 
 @pytest.mark.slow
