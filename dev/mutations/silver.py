@@ -92,8 +92,8 @@ SILVER = (
     Mutation(
         "a history that begins late begins empty",
         "ingest/silver/change_log.py",
-        "if state is not None and (state.has_history is False or not history.is_committed()):",
-        "if False:",
+        "    if begins:\n",
+        "    if False:\n",
         (HISTORY,),
     ),
     Mutation(

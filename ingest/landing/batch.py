@@ -463,6 +463,7 @@ def _commit(batch: Batch, position: str, share: float) -> Counts:
             raised=batch.winners,
             filled=batch.begun,
             set_aside=batch.bad[1:],
+            truncate=batch.truncate if found.mixed or found.unplaced else None,
         )
         new = replace(new, history=written)
     silver.write(batch.rows, new, first=state is None, arrivals=batch.arrivals)

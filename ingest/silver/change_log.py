@@ -17,7 +17,17 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ingest.changes.position import as_record_key, epoch_of, is_placed_by_lsn, is_read, is_unplaced, log_position
+from ingest.changes.late import Truncate, precedes_truncate
+from ingest.changes.position import (
+    as_record_key,
+    delivered_at,
+    epoch_of,
+    is_placed_by_lsn,
+    is_read,
+    is_unplaced,
+    log_of,
+    log_position,
+)
 from ingest.config.tables import Table
 from ingest.schema.change import OPTIONAL, UNAVAILABLE_SEPARATOR, silver_columns
 from ingest.silver.hudi import HudiTable
@@ -48,6 +58,7 @@ def put(
     raised: DataFrame | None,
     filled: DataFrame | None,
     set_aside: Sequence[DataFrame],
+    truncate: Truncate | None,
 ) -> str:
     """Writes the good changes of a batch to the history: superseded, late and repeated ones, and truncates as well.
 
@@ -68,6 +79,8 @@ def put(
         Rows in silver's columns, one per change of `changes` whose lacking values another key's row had brought.
     set_aside:
         Changes that the batch quarantines though they were good by themselves: they come with their replay.
+    truncate:
+        The last one, where the batch has changes without a place in the log; None where it has none of these.
 
     Returns
     -------
@@ -79,7 +92,12 @@ def put(
         The history could not be written; the caller must not commit the batch.
     """
     table = silver.table
-    good = _good(changes, state, table)
+    history = changes_of(silver)
+    begins = state is not None and (state.has_history is False or not _holds(history, state.history))
+    good = _good(changes, table)
+    if truncate is not None:
+        before = _before(silver, history, is_whole=not begins, truncate=truncate) if state else None
+        good = _standing(good, before, table, truncate)
     if raised is not None and is_placed_by_lsn(table):
         good = _raised(good, raised, table)
     rows = prepared(good, f"history of {table.relation}", table, partial(_as_kept, table=table))
@@ -89,10 +107,9 @@ def put(
     if filled is not None:
         whole = _as_kept(_holding_all(filled), table)
         rows = rows.join(F.broadcast(whole.select("__change")), "__change", "left_anti").unionByName(whole)
-    history = changes_of(silver)
     if state is None:
         history.remove_empty()
-    if state is not None and (state.has_history is False or not _holds(history, state.history)):
+    if begins:
         rows = rows.unionByName(_as_kept(_held(silver), table))
     _write(history, rows, buckets)
     return next(completed for _, completed in history.hudi.timeline.instants())
@@ -141,17 +158,44 @@ def conform(silver: SilverTable, state: State) -> None:
         _write(history, _as_kept(nothing, silver.table), state.buckets)
 
 
-def _good(changes: DataFrame, state: State | None, table: Table) -> DataFrame:
-    """The changes of a batch that the history keeps, each where it stands in the history."""
+def _good(changes: DataFrame, table: Table) -> DataFrame:
+    """The changes of a batch that the history keeps."""
     is_truncate = F.coalesce(F.col("__op") == "t", F.lit(False))
     good = changes.where("not _lake_ignored and _lake_problem is null")
     if table.options.truncate == "ignore":
         good = good.where(~is_truncate)
-    # A row that an incremental snapshot read stands where it was first delivered: after all that was landed before.
-    reached = F.concat(F.lit((state.watermark if state else "").partition("/")[0]), F.lit("/"), _offset())
-    stands = F.when(is_unplaced(table), F.greatest("__position", reached)).otherwise(F.col("__position"))
-    is_gone = F.when(is_truncate, "true").otherwise(F.col("__deleted"))
-    return good.withColumns({"__deleted": is_gone, "__position": stands})
+    return good.withColumn("__deleted", F.when(is_truncate, "true").otherwise(F.col("__deleted")))
+
+
+def _standing(changes: DataFrame, before: DataFrame | None, table: Table, truncate: Truncate) -> DataFrame:
+    """The changes, those without a place in the log behind what was delivered before them.
+
+    Such are the changes of their key in the batch (`placed_by_delivery`) and `before` it, and the last truncate. What
+    other partitions have brought by then says nothing: the key's next change may stand before it.
+    """
+    logs = [log_of()]
+    if truncate.position:
+        at = F.lit(truncate.position.partition("/")[0])
+        logs.append(F.when(~precedes_truncate(truncate, table), at))
+    joined = changes
+    if before is not None:
+        key = F.col(f"`{table.record_key}`")
+        known = before.select(key.alias("_lake_known_key"), F.col("__position").alias("_lake_known"))
+        is_its = (key == F.col("_lake_known_key")) & (delivered_at("_lake_known") < delivered_at("__position"))
+        found = changes.where(is_unplaced(table)).join(known, is_its)
+        last = found.groupBy(F.col("__position").alias("_lake_own")).agg(
+            F.max(F.substring_index("_lake_known", "/", 1)).alias("_lake_last")
+        )
+        joined = changes.join(last, F.col("__position") == F.col("_lake_own"), "left")
+        logs.append(F.col("_lake_last"))
+    log = F.greatest(*logs) if len(logs) > 1 else logs[0]
+    stands = F.when(is_unplaced(table), F.concat(log, F.lit("/"), _offset())).otherwise(F.col("__position"))
+    return joined.withColumn("__position", stands).select(*(f"`{name}`" for name in changes.columns))
+
+
+def _before(silver: SilverTable, history: SilverTable, *, is_whole: bool, truncate: Truncate) -> DataFrame:
+    """The changes that were landed before: the last ones, as silver has them, or all where a truncate took some."""
+    return history.read() if is_whole and truncate.position else silver.read()
 
 
 def _held(silver: SilverTable) -> DataFrame:

@@ -8,7 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from conftest import DbtProject, MakeProject, Row, new_project, table_of
+from conftest import DbtProject, MakeProject, Row, new_project, pg, table_of
+from json_records import envelope, items, records
 from notes import NOTES, START, lacking, lsn, note, random_case, truncate
 from pyspark.sql import SparkSession
 
@@ -172,6 +173,24 @@ def test_a_row_under_a_key_that_was_another_one_s_takes_none_of_its_values(
 
 def test_a_row_of_an_incremental_snapshot_stands_where_it_was_first_delivered(versions: Versions) -> None:
     assert [row[1] for row in of(versions["notes"], 30)] == ["a", "b", "c"]
+
+
+def test_a_row_of_an_incremental_snapshot_stands_amid_the_changes_of_its_partition(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    project = make_project(items({"id": "int", "note": "string"}, history=True))
+    records(project, ({"id": 9}, pg("c", 1000, id=9, note="far")), places=[(1, 0)])
+    project.land_well(spark)
+    changes = [pg("c", 10, id=1, note="a"), pg("r", None, id=1, note="a"), pg("u", 20, id=1, note="b")]
+    records(project, *(({"id": 1}, change) for change in changes), offset=10)
+    project.land_well(spark)
+    records(project, (None, envelope("t", 2000)), ({"id": 1}, pg("r", None, id=1, note="anew")), offset=20)
+    project.land_well(spark)
+    [query] = project.compiled(f"{{{{ history('{project.schema}.item__changes', 'id', ['note']) }}}}")
+    rows = spark.sql(query).where("id = 1").orderBy("position_from").collect()
+    found = [(row["note"], lsn(row["position_from"]), lsn(row["position_to"])) for row in rows]
+    assert found == [("a", 10, 20), ("b", 20, 2000), ("anew", 2000, None)]
+    assert project.rows(spark, "item") == [{"id": 1, "note": "anew"}]
 
 
 def test_a_transaction_that_was_open_during_the_snapshot_stands_behind_it(versions: Versions) -> None:
