@@ -118,7 +118,7 @@ class Batch:
     keep:
         Materializes rows until the batch is committed.
     replayed:
-        How many of the changes come back from the quarantine, where all of them do; else None.
+        Where all changes come back from the quarantine: how many of them are counted. Else None.
     changes:
         All changes; with their positions once they are placed.
     rows:
@@ -190,8 +190,8 @@ def apply(
     share:
         The part of the unread input that these changes are: a new table is made for all of it.
     replayed:
-        How many of the changes come back from the quarantine, where all of them do: the table's totals have counted
-        them already.
+        Where all changes come back from the quarantine: how many of them the table's totals have counted already. Those
+        of a run that was killed are not counted.
 
     Returns
     -------
@@ -453,6 +453,7 @@ def _commit(batch: Batch, position: str, share: float) -> Counts:
         order=order_of(table).told,
         tables=one_table(table, before.tables, found.first_table, found.last_table),
         has_history=table.options.history,
+        counted="",
     )
     if table.options.history:
         written = change_log.put(
@@ -483,7 +484,7 @@ def _set_aside(batch: Batch) -> Batch:
     # A record has its order for a line: it tells it from others of its offset.
     ordered = every.withColumn("_lake_line", order)
     lines = batch.keep(with_line(every, batch.changes) if delivers_files(batch.table) else ordered)
-    again = quarantine.put(silver.spark, silver.table, lines, state.instant if state else None)
+    again = quarantine.put(silver.spark, silver.table, lines, state.counted_until if state else None)
     return replace(batch, counts=batch.counts.moved(again, "quarantined", "duplicate"))
 
 

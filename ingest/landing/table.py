@@ -221,7 +221,7 @@ def _go_to(begun: Begun, position: str) -> None:
     silver, state = begun.silver, begun.state
     if state is not None and position != state.position:
         nothing = silver.read().limit(0).select(*silver.columns())
-        silver.write(nothing, replace(state, counts=Counts(), position=position), first=False)
+        silver.write(nothing, state.without_events(position=position), first=False)
         silver.register()
 
 

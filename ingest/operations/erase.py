@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -28,7 +28,7 @@ from ingest.schema.masking import all_null, in_silver, local_rows
 from ingest.silver import change_log, quarantine
 from ingest.silver.erased_keys import remember
 from ingest.silver.hudi import HudiTable
-from ingest.silver.state import ARRIVALS_KEY, NONE_ARRIVED, Counts, State
+from ingest.silver.state import ARRIVALS_KEY, NONE_ARRIVED, State
 from ingest.silver.table import SilverTable
 from ingest.spark.jvm import java_class
 
@@ -154,7 +154,7 @@ def erase(spark: SparkSession, table: Table, keys: Sequence[Key]) -> Erasure:
         require_at_cut(spark, table, state.instant)
     known = _record_keys(spark, table, keys).localCheckpoint()
     salt = remember(known, table, state)
-    after = replace(state, counts=Counts(), erased=tuple(sorted({*state.erased, salt})))
+    after = state.without_events(erased=tuple(sorted({*state.erased, salt})))
     quarantined, unsearched = _quarantined(silver, state, known)
     found = [_silver(silver, after, known), _history(silver, after, known), quarantined]
     places = tuple(_erase_from(place) for place in found if place is not None)

@@ -10,7 +10,6 @@ from ingest.config.sources_file import Source
 from ingest.config.tables import Table
 from ingest.landing.backlog import Pending, position_at
 from ingest.landing.transactions import is_consistent, topic_table
-from ingest.silver.state import Counts
 from ingest.silver.table import SilverTable
 
 
@@ -45,6 +44,6 @@ def set_position(spark: SparkSession, table: Table, *, to_latest: bool) -> Pendi
     begin = state.position if table.options.epoch > state.epoch else state.epoch_begin
     position, pending = position_at(spark, table, begin=begin, to_latest=to_latest)
     nothing = silver.read().limit(0)
-    silver.write(nothing.select(*silver.columns()), replace(state, counts=Counts(), position=position), first=False)
+    silver.write(nothing.select(*silver.columns()), state.without_events(position=position), first=False)
     silver.register()
     return pending

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import SparkSession
@@ -10,7 +9,6 @@ from pyspark.sql import functions as F
 
 from ingest.config.tables import Table
 from ingest.errors import DeclarationError
-from ingest.silver.state import Counts
 from ingest.silver.table import SilverTable
 from ingest.silver.timeline import instant_of
 
@@ -43,7 +41,7 @@ def purge(spark: SparkSession, table: Table, now: datetime | None = None) -> int
     found = old.agg(F.count("*").alias("rows"), F.max("__position").alias("newest")).first()
     assert found is not None
     if found["rows"]:
-        kept = replace(state, counts=Counts(), purged=max(state.purged, found["newest"]))
+        kept = state.without_events(purged=max(state.purged, found["newest"]))
         silver.delete(old, kept)
         silver.register()
     return int(found["rows"])

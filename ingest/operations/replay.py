@@ -38,20 +38,22 @@ def replay(spark: SparkSession, table: Table) -> Landed:
     kept = events.localCheckpoint() if events is not None else None
     if kept is None or kept.isEmpty():
         return Landed(table)
-    counts = Counts()
+    counts, counted_until = Counts(), state.counted_until if state else ""
     # Each in the epoch it was delivered in: what came before a failover is older than all that came since.
     for (epoch,) in kept.select("epoch").distinct().orderBy("epoch").collect():
         own = kept.where(F.col("epoch").eqNullSafe(F.lit(epoch)))
         if state is not None and state.replayed is not None and state.replayed[0] == epoch:
             own = _without_counted(spark, table, own, state.replayed[1])
-        number, until = own.agg(F.count("*"), F.max("quarantined_at").cast("string")).collect()[0]
+        number, until, counted = own.agg(
+            F.count("*"), F.max("quarantined_at").cast("string"), F.count_if(quarantine.is_counted(counted_until))
+        ).collect()[0]
         if not number:
             continue
         planned, changes = decoded_again(silver, state, own)
         options = table.options if epoch is None else table.options.model_copy(update={"epoch": epoch})
         dated = replace(planned, table=replace(planned.table, options=options))
         before = replace(state, replayed=(epoch, until)) if state else None
-        counts += batch.apply(dated, before, changes, state.position if state else "", replayed=number)
+        counts += batch.apply(dated, before, changes, state.position if state else "", replayed=counted)
         planned.register()
         quarantine.settle(spark, table, own)
         state = silver.state()

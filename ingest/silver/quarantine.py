@@ -53,6 +53,11 @@ def has_offset() -> Expression:
     return F.col("_lake_file").rlike(_SINKS_NAME) | (is_record() & ~is_row)
 
 
+def is_counted(last: str) -> Expression:
+    """Whether a row of the quarantine is counted by the commit of an instant, or by one before (`State`)."""
+    return F.date_format("quarantined_at", "yyyyMMddHHmmssSSS") <= F.lit(last)
+
+
 def put(spark: SparkSession, table: Table, changes: DataFrame, last: str | None = None) -> int:
     """Writes the decoded changes (see `ingest.schema.change`) to the quarantine, with their `_lake_problem` as reason.
 
@@ -92,7 +97,7 @@ def put(spark: SparkSession, table: Table, changes: DataFrame, last: str | None 
     )
     again = 0
     if last is not None and (known := waiting(spark, table)) is not None:
-        counted = known.where(F.date_format("quarantined_at", "yyyyMMddHHmmssSSS") <= last).select(
+        counted = known.where(is_counted(last)).select(
             F.col("quarantine_id").alias("_lake_id"),
             F.col("raw").alias("_lake_raw"),
             F.col("quarantined_at").alias("_lake_since"),

@@ -107,6 +107,8 @@ class State:
     history:
         The instant of the history's last commit before the batch's own; '' where none was kept, and in commits of older
         versions.
+    counted:
+        Of a commit that landed no events: the instant of the last one that did, '' in commits of older versions.
     instant:
         Hudi's instant of the commit (its completion time where the table's version records it).
     """
@@ -135,6 +137,7 @@ class State:
     tables: tuple[str, ...] = ()
     has_history: bool | None = None
     history: str = ""
+    counted: str = ""
     replayed: tuple[int | None, str] | None = None
     instant: str = ""
 
@@ -147,6 +150,15 @@ class State:
     def is_prepared(self) -> bool:
         """Whether the commit is that of a table made empty, before its first landing (`lake prepare`)."""
         return not self.position and self.counts == self.totals == Counts()
+
+    @property
+    def counted_until(self) -> str:
+        """The instant up to which events in the quarantine are counted: younger ones are of a run that was killed."""
+        return self.counted or self.instant
+
+    def without_events(self, **changes: Any) -> State:
+        """The state of a commit that lands no events, and counts none."""
+        return replace(self, counts=Counts(), counted=self.counted_until, **changes)
 
     def to_text(self) -> str:
         """The state as text for a commit's metadata."""

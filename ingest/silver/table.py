@@ -25,7 +25,7 @@ from ingest.silver.catalog.base import Entry
 from ingest.silver.catalog.hive import HiveCatalog
 from ingest.silver.catalog.kinds import catalog_of
 from ingest.silver.hudi import HudiTable, TableOptions, write_error
-from ingest.silver.state import ARRIVALS_KEY, NONE_ARRIVED, STATE_KEY, Counts, State
+from ingest.silver.state import ARRIVALS_KEY, NONE_ARRIVED, STATE_KEY, State
 
 # `__op` of a row that an upsert removes from the partition that it leaves: no reader sees one.
 LEFT = "left"
@@ -354,7 +354,7 @@ class SilverTable:
             Hudi could not write.
         """
         rows = self.read().limit(0).select(*(f"`{name}`" for name in silver_columns(self.table)))
-        new = replace(state, counts=Counts(), columns=self.column_types, hashed=self.hashed)
+        new = state.without_events(columns=self.column_types, hashed=self.hashed)
         self.write(rows, new, first=False)
 
     @property
@@ -465,5 +465,5 @@ class SilverTable:
         """
         rows = self.stored().select(*self.columns())
         made = state.buckets or self.table.options.buckets or buckets or self.buckets_for(rows.count(), rows)
-        new = replace(state, counts=Counts(), buckets=made)
+        new = state.without_events(buckets=made)
         self.hudi.of_buckets(made).insert_overwrite(rows, new.as_metadata())

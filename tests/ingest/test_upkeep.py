@@ -13,7 +13,7 @@ from conftest import MakeProject, pg, table_of
 from continuously import landing, wait_until
 from pyspark.sql import SparkSession
 
-from ingest.errors import DeclarationError
+from ingest.errors import DeclarationError, QuarantineError
 from ingest.landing.run import land
 from ingest.operations.position import set_position
 from ingest.operations.purge import purge
@@ -23,6 +23,7 @@ from ingest.silver import quarantine
 from ingest.silver.change_log import changes_of
 from ingest.silver.compaction import compact
 from ingest.silver.state import Counts
+from ingest.silver.table import SilverTable
 
 pytestmark = pytest.mark.spark
 TABLE_TYPES = ("cow", "mor")
@@ -139,6 +140,36 @@ def test_a_replay_that_is_killed_before_the_quarantine_is_emptied_counts_once(
     assert project.state(spark, "item").totals == Counts(read=4, applied=2, quarantined=2)
     assert [row["line"] for row in project.quarantined(spark)] == [2, 0]
     assert project.rows(spark, "item", "v") == [{"v": 1}, {"v": 2**40}]
+
+
+@pytest.mark.slow
+def test_what_a_killed_run_has_set_aside_is_counted_behind_a_commit_without_events(
+    make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken for counted by that commit: nobody counted it, and the table was well, with bad events alone."""
+    project = make_project({"tables": [table_of("item", {"id": "int", "v": "int"}, ["id"])]})
+    project.deliver("shop.item", 0, [pg("c", 10, id=1, v=1)])
+    project.land_well(spark)
+    (table,) = project.source().tables
+    project.deliver("shop.item", 1, [pg("c", 11, id=2, v=2**40), *["{broken"] * 11])
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(SilverTable, "write", Mock(side_effect=KeyboardInterrupt))
+        project.land(spark)
+    set_position(spark, table, to_latest=False)
+    landed = project.land(spark)["item"]
+    assert landed.counts == Counts(read=13, duplicate=1, quarantined=12)
+    assert isinstance(landed.error, QuarantineError)
+    # A replay that comes before the next landing counts what it applies.
+    project.deliver("shop.item", 20, [pg("c", 20, id=3, v=2**40)])
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(SilverTable, "write", Mock(side_effect=KeyboardInterrupt))
+        project.land(spark)
+    project.declare({"tables": [table_of("item", {"id": "int", "v": "bigint"}, ["id"])]})
+    (table,) = project.source().tables
+    assert replay(spark, table).counts == Counts(read=13, applied=2, quarantined=11)
+    assert project.state(spark, "item").totals == Counts(read=15, applied=3, duplicate=1, quarantined=11)
+    assert project.land(spark)["item"].counts == Counts(read=1, duplicate=1)
+    assert project.rows(spark, "item", "v") == [{"v": 1}, {"v": 2**40}, {"v": 2**40}]
 
 
 def test_a_position_is_set_back_without_harm_and_forward_on_purpose(
