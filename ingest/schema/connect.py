@@ -26,8 +26,8 @@ _SCALARS: Mapping[str, T.DataType] = {
     "string": T.StringType(),
     "bytes": T.BinaryType(),
 }
-# Parameters of a schema that a value cannot be understood without.
-_PARAMETERS = ("scale", "length")
+# Parameters of a schema that say what a value is, or how wide the column; Debezium adds the digits of a decimal.
+_PARAMETERS = {"scale": "scale", "length": "length", "connect.decimal.precision": "precision"}
 
 
 @dataclass(frozen=True)
@@ -92,5 +92,5 @@ def _meanings(fields: list[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
             yield from _meanings(schema["fields"])
         elif schema.get("name") and schema["type"] != "struct":
             known = schema.get("parameters") or {}
-            parameters = [f"{name}={known[name]}" for name in _PARAMETERS if name in known]
+            parameters = [f"{ours}={known[name]}" for name, ours in _PARAMETERS.items() if name in known]
             yield str(each["field"]), ";".join([str(schema["name"]), *parameters])

@@ -153,6 +153,22 @@ def test_the_schema_of_a_json_event_is_believed(form: str, make_project: MakePro
     assert [(row["offset"], row["reason_code"]) for row in project.quarantined(spark)] == [(2, "bad_value")]
 
 
+def test_a_decimal_is_as_wide_as_the_schema_of_a_json_event_says(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    project = make_project(items({"id": "int", "price": "decimal(6,2)"}))
+    for batch, (digits, price) in enumerate(((6, "MDk="), (12, "AlQL47U="))):
+        row = {"id": connect("int32"), "price": decimal_schema(2, digits), "more": decimal_schema(1, digits)}
+        values = {"id": batch, "price": price, "more": "MDk="}
+        records(project, ({"id": batch}, with_schema(envelope("c", batch + 1, after=values), row)), offset=10 * batch)
+        project.land_well(spark)
+    rows = project.rows(spark, "item", "price", "more")
+    assert [row["price"] for row in rows] == [Decimal("123.45"), Decimal("99999999.25")]
+    types = dict(spark.table(f"{project.schema}.item").dtypes)
+    assert (types["price"], types["more"]) == ("decimal(12,2)", "decimal(12,1)")
+    assert project.quarantined(spark) == []
+
+
 def test_a_decimal_is_a_number_whatever_the_source_block_calls_a_text(
     make_project: MakeProject, spark: SparkSession
 ) -> None:
