@@ -199,4 +199,18 @@ LANDING = (
         "return True",
         ("tests/ingest/test_declaration.py",),
     ),
+    Mutation(
+        "a commit without events counts what a killed run has set aside",
+        "ingest/silver/state.py",
+        "return self.counted or self.instant",
+        "return self.instant",
+        (f"{UPKEEP}::test_what_a_killed_run_has_set_aside_is_counted_behind_a_commit_without_events",),
+    ),
+    Mutation(
+        "a batch that is older than silver is not told of",
+        "ingest/landing/batch.py",
+        "if batch.found.newest <= before.watermark and not",
+        "if False and not",
+        (f"{LANDED}::test_a_log_that_seems_to_have_begun_again_is_told",),
+    ),
 )

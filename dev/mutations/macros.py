@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dev.mutations.base import HABITS, INCREMENTS, PARTS, Mutation
+from dev.mutations.base import HABITS, HISTORY, INCREMENTS, PARTS, Mutation
 
 MACROS = (
     # Increments: each of these had let a table differ from its model's select.
@@ -159,5 +159,26 @@ MACROS = (
         "hudi_options().get('hoodie.datasource.overwrite.mode', 'static')",
         "'static'",
         ("tests/macros/test_strategies.py::test_partitions_that_a_run_has_not_stay_where_the_strategy_was_another",),
+    ),
+    Mutation(
+        "current versions are taken for ended ones",
+        "macros/hudi/snapshot_require_ends.sql",
+        "{{ ended }} > current_timestamp()",
+        "false",
+        ("tests/macros/test_snapshots.py::test_another_end_of_the_current_versions_is_refused",),
+    ),
+    Mutation(
+        "columns of Hudi are put into files",
+        "macros/adapter/create_table_as.sql",
+        "if own | reject('in', names) | list",
+        "if true",
+        ("tests/macros/test_files.py::test_columns_of_hudi_stay_out_of_files",),
+    ),
+    Mutation(
+        "a row in the history takes values of the one that had its key before",
+        "macros/read/history_values.sql",
+        "partition by {{ key_list }}, _row order by _rank",
+        "partition by {{ key_list }} order by _rank",
+        (f"{HISTORY}::test_a_row_under_a_key_that_was_another_one_s_takes_none_of_its_values",),
     ),
 )

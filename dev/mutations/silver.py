@@ -124,4 +124,11 @@ SILVER = (
         "            pass\n",
         ("tests/ingest/test_habits_of_hudi.py::test_a_clock_that_was_set_back_is_refused",),
     ),
+    Mutation(
+        "a row of an incremental snapshot stands before the changes of its partition",
+        "ingest/silver/change_log.py",
+        '        logs.append(F.col("_lake_last"))\n',
+        "",
+        (f"{HISTORY}::test_a_row_of_an_incremental_snapshot_stands_amid_the_changes_of_its_partition",),
+    ),
 )

@@ -191,6 +191,14 @@ def test_a_row_of_an_incremental_snapshot_stands_amid_the_changes_of_its_partiti
     found = [(row["note"], lsn(row["position_from"]), lsn(row["position_to"])) for row in rows]
     assert found == [("a", 10, 20), ("b", 20, 2000), ("anew", 2000, None)]
     assert project.rows(spark, "item") == [{"id": 1, "note": "anew"}]
+    # Behind the change that a batch before has brought, and before the next one.
+    for offset, change in enumerate(
+        (pg("c", 2010, id=2, note="x"), pg("r", None, id=2, note="y"), pg("u", 2020, id=2, note="z")), start=30
+    ):
+        records(project, ({"id": 2}, change), offset=offset)
+        project.land_well(spark)
+    rows = spark.sql(query).where("id = 2").orderBy("position_from").collect()
+    assert [(row["note"], lsn(row["position_from"])) for row in rows] == [("x", 2010), ("y", 2010), ("z", 2020)]
 
 
 def test_a_transaction_that_was_open_during_the_snapshot_stands_behind_it(versions: Versions) -> None:
