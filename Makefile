@@ -31,7 +31,7 @@ logs: setup  ## The end of its logs (FOLLOW=1: go on)
 	@python -m dev.chain logs $(if $(FOLLOW),--follow)
 
 test: setup  ## The tests that need no server, in two processes
-	pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 40 --durations-min 5
+	pytest -n 2 --dist loadfile --durations 40 --durations-min 5
 
 test-real: setup  ## The tests against real servers, whose packages dev/servers.sh installs (Debian; as root)
 	@bash dev/servers.sh
