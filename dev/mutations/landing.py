@@ -188,7 +188,7 @@ LANDING = (
     Mutation(
         "files of another topic are read without a word",
         "ingest/sources/files.py",
-        'if before.topic not in ("", self.topic):',
+        'if before.topic not in ("", topic):',
         "if False:",
         (f"{LANDED}::test_another_topic_of_files_is_refused_until_a_position_is_chosen",),
     ),

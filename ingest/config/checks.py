@@ -7,6 +7,7 @@ found and what is allowed.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import combinations
 
 from pyspark.sql import types as T
 
@@ -94,18 +95,17 @@ def require_one_consistency(tables: tuple[Table, ...], *, where: str) -> None:
 
 def refuse_mixed_topics(declared: tuple[Table, ...]) -> None:
     """Two tables of one topic that are not one table kept twice: each would take the other's events for its own."""
-    for number, table in enumerate(declared):
-        for other in declared[:number]:
-            is_shared = (table.connection, table.options.topic) == (other.connection, other.options.topic)
-            if is_shared and not _is_kept_twice(table, other):
-                raise DeclarationError(
-                    f"tables '{other.name}' and '{table.name}' read one topic, {table.options.topic}, by other keys or "
-                    "columns: each event would be a row of both",
-                    where=table.where,
-                    expected="a topic for each table, as Debezium names them",
-                    action="take out of the connector what routes several tables to one topic (ByLogicalTableRouter, "
-                    "RegexRouter); a table that is kept twice has the other's key, and its columns or some of them",
-                )
+    for other, table in combinations(declared, 2):
+        is_shared = (table.connection, table.options.topic) == (other.connection, other.options.topic)
+        if is_shared and not _is_kept_twice(table, other):
+            raise DeclarationError(
+                f"tables '{other.name}' and '{table.name}' read one topic, {table.options.topic}, by other keys or "
+                "columns: each event would be a row of both",
+                where=table.where,
+                expected="a topic for each table, as Debezium names them",
+                action="take out of the connector what routes several tables to one topic (ByLogicalTableRouter, "
+                "RegexRouter); a table that is kept twice has the other's key, and its columns or some of them",
+            )
 
 
 def _is_kept_twice(table: Table, other: Table) -> bool:

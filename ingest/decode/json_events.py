@@ -121,11 +121,8 @@ def _parts(source: JsonSource, table: Table, *, thorough: bool = False, by_examp
     if others or not parts:
         rest = lines.where(~is_of_schema(list(schemas))) if schemas else lines
         seen = JsonForms.of_forms(others, table, thorough=thorough)
-        parts.append(
-            _text_part(
-                replace(source, lines=rest), seen, unknown_fields(rest, table, seen.foreign) if seen.unknown else ()
-            )
-        )
+        unknown = unknown_fields(rest, table, seen.foreign) if seen.unknown else ()
+        parts.append(_text_part(replace(source, lines=rest), seen, unknown))
     return parts
 
 

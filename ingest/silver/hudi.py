@@ -383,7 +383,7 @@ _TO_DO = {
         "another writer has planned a clustering of the table: carry it out (`call run_clustering(path => ..., "
         "op => 'execute')`) and run again, which puts the rows into their buckets"
     ),
-    _DOES_NOT_ANSWER: ("see that the lake's storage and its catalog answer, and can be reached from here"),
+    _DOES_NOT_ANSWER: "see that the lake's storage and its catalog answer, and can be reached from here",
     "[Ss]chema|[Cc]ast|INCOMPATIBLE|UNRESOLVED_COLUMN": (
         "compare the declared columns with those of the table: `lake plan` shows how they differ"
     ),

@@ -139,7 +139,6 @@ class UnreadFiles(Unread):
     `has_key` is whether rows are told apart by a key; those of a table without one are by their places in the files.
     """
 
-    topic: str
     root: str
     batch_bytes: int
     listed: tuple[EventFile, ...]
@@ -200,20 +199,20 @@ class UnreadFiles(Unread):
         return self.before.advanced(self.listed, self.files, partly).to_text(self.root)
 
     def at(self, *, to_latest: bool) -> str:
-        nothing = FilesPosition(topic=self.topic)
+        nothing = FilesPosition(topic=self.before.topic)
         return (nothing.advanced(self.listed, self.listed) if to_latest else nothing).to_text(self.root)
 
     def beyond(self, position: str) -> UnreadFiles:
-        before = FilesPosition.from_text(position, self.root)
-        if before.topic not in ("", self.topic):
+        before, topic = FilesPosition.from_text(position, self.root), self.before.topic
+        if before.topic not in ("", topic):
             raise InputError(
-                f"files of topic {before.topic} were landed, and the declaration says {self.topic}",
+                f"files of topic {before.topic} were landed, and the declaration says {topic}",
                 where=self.root,
                 expected="the topic that was read before: of two tables, the rows would be mixed",
-                action=f"declare {before.topic} again; where {self.topic} is of the same table, `lake position --to "
+                action=f"declare {before.topic} again; where {topic} is of the same table, `lake position --to "
                 "earliest` goes on with its files, with a raised `epoch` where its changes are of another log",
             )
-        before = replace(before, topic=self.topic)
+        before = replace(before, topic=topic)
         return replace(self, before=before, files=tuple(before.pending(self.listed)))
 
     def without(self, files: Collection[EventFile]) -> UnreadFiles:
@@ -237,10 +236,8 @@ class FilesSource(Source[FilesConnection]):
 
     def listed(self, table: Table) -> UnreadFiles:
         root, files = TopicFolder.of(table).listing(self.spark)
-        topic = table.options.topic
-        before = FilesPosition(topic=topic)
+        before = FilesPosition(topic=table.options.topic)
         return UnreadFiles(
-            topic=topic,
             root=root,
             batch_bytes=self.connection.batch_bytes,
             listed=tuple(files),

@@ -358,6 +358,13 @@ def test_the_earliest_position_of_an_epoch_that_nothing_was_landed_in_is_where_t
         assert project.rows(spark, "order_line", "value") == [{"value": f"of epoch {epoch}"}]
 
 
+def told_of_landing(project: DbtProject, spark: SparkSession, caplog: pytest.LogCaptureFixture) -> str:
+    """What the log says of landing what is unread."""
+    caplog.clear()
+    project.land_well(spark)
+    return caplog.text
+
+
 @pytest.mark.spark
 def test_a_log_that_seems_to_have_begun_again_is_told(
     make_project: MakeProject, spark: SparkSession, caplog: pytest.LogCaptureFixture
@@ -367,9 +374,7 @@ def test_a_log_that_seems_to_have_begun_again_is_told(
 
     def told(offset: int, *changes: Row) -> bool:
         project.deliver("shop.order_line", offset, list(changes))
-        caplog.clear()
-        project.land_well(spark)
-        return "raise `epoch`" in caplog.text
+        return "raise `epoch`" in told_of_landing(project, spark, caplog)
 
     first = [pg("c", 300 + number, id=number, value="old") for number in range(3)]
     assert not told(0, *first)
@@ -393,9 +398,8 @@ def test_a_topic_of_several_tables_is_told_once(
         events = [pg("c", 10 + offset + number, id=offset + number, value=name) for number, name in enumerate(tables)]
         of_tables = [{**event, "__db": "shop", "__table": name} for event, name in zip(events, tables, strict=True)]
         project.deliver("shop.order_line", offset, of_tables)
-        caplog.clear()
-        project.land_well(spark)
-        return "brings changes of several tables, shop.a and shop.b" in caplog.text
+        told_now = told_of_landing(project, spark, caplog)
+        return "brings changes of several tables, shop.a and shop.b" in told_now
 
     assert not told(0, "a", "a")
     assert told(10, "b")

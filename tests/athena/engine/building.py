@@ -65,13 +65,14 @@ class AthenaModels:
 
     def run(self, *words: str) -> None:
         """Runs the models, which must go well."""
-        wrong = {name: each.message for name, each in self.dbt("run", *words).items() if each.status != "success"}
-        assert not wrong
+        self._well("run", *words)
 
     def build(self, *words: str) -> None:
         """Builds models and snapshots, which must go well."""
-        done = self.dbt("build", *words)
-        assert not {name: each.message for name, each in done.items() if each.status != "success"}
+        self._well("build", *words)
+
+    def _well(self, *words: str) -> None:
+        assert not {name: each.message for name, each in self.dbt(*words).items() if each.status != "success"}
 
     def refusal(self, name: str, *words: str) -> str:
         """Why a model cannot be run."""
