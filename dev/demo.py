@@ -60,11 +60,17 @@ class PeakMemory(threading.Thread):
         self._over = threading.Event()
 
     def run(self) -> None:
-        """Looks twice a second until stopped."""
+        """Looks twice a second until stopped.
+
+        One that Java has just forked, to begin a command, has all of Java's memory for a moment: what was not there at
+        the last look is not counted.
+        """
         me = psutil.Process()
+        before: set[psutil.Process] = set()
         while not self._over.wait(0.5):
-            held = 0
-            for process in [me, *me.children(recursive=True)]:
+            held, now = 0, {me, *me.children(recursive=True)}
+            counted, before = now & before, now
+            for process in counted:
                 try:
                     held += process.memory_info().rss
                 except psutil.NoSuchProcess:
