@@ -104,17 +104,20 @@ def refuse_mixed_topics(declared: tuple[Table, ...]) -> None:
                 where=table.where,
                 expected="a topic for each table, as Debezium names them",
                 action="take out of the connector what routes several tables to one topic (ByLogicalTableRouter, "
-                "RegexRouter); a table that is kept twice has the other's key, and its columns or some of them",
+                "RegexRouter); a table that is kept twice has the other's key or none, and its columns or some of them",
             )
 
 
 def _is_kept_twice(table: Table, other: Table) -> bool:
-    """Whether all columns of one are also columns of the other, and they know rows by the same key."""
+    """Whether all columns of one are also columns of the other, and they know rows by the same key.
+
+    One without a key is the log of the other's events.
+    """
     one, two = (
         {column.name.lower() for column in each.in_events.columns} | {name.lower() for name in each.excluded}
         for each in (table, other)
     )
-    return table.key == other.key and (one <= two or two <= one)
+    return (table.key == other.key or not table.key or not other.key) and (one <= two or two <= one)
 
 
 def is_column_name(name: str) -> bool:

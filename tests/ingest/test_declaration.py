@@ -318,6 +318,18 @@ def test_tables_take_what_they_do_not_say_from_their_source(make_project: MakePr
     assert line.connection == FilesConnection(type="files", path=str(project.bronze))
 
 
+def test_a_topic_may_be_kept_twice(make_project: MakeProject) -> None:
+    ids = {"id": "int", "v": "string"}
+    kept = {"other columns": table_of("few", {"id": "int"}, ["id"]), "its events": table_of("log", ids, [])}
+    for table in kept.values():
+        table["config"]["meta"]["ingest"]["topic"] = "shop.whole"
+    names = [
+        table.name
+        for table in make_project({"tables": [table_of("whole", ids, ["id"]), *kept.values()]}).source().tables
+    ]
+    assert names == ["whole", "few", "log"]
+
+
 def test_what_a_declaration_leaves_out_has_defaults(make_project: MakeProject) -> None:
     (table,) = make_project(shop()).source().tables
     options = table.options
