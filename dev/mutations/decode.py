@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from dev.mutations.base import EXAMPLES, FLAT, KEYS, LOST, REGISTRY, TRANSACTIONS, UPKEEP, VALUES, Mutation, scene
+from dev.mutations.base import (
+    EXAMPLES,
+    FLAT,
+    KEYS,
+    LANDED,
+    LOST,
+    REGISTRY,
+    TRANSACTIONS,
+    UPKEEP,
+    VALUES,
+    Mutation,
+    scene,
+)
 
 DECODE = (
     Mutation(
@@ -179,5 +191,19 @@ DECODE = (
         "    if not names:\n",
         "    if True:\n",
         (f"{VALUES}::test_a_number_keeps_every_digit",),
+    ),
+    Mutation(
+        "what another table of the topic brings is applied",
+        "ingest/decode/source_table.py",
+        "    if not named:\n",
+        "    if True:\n",
+        (f"{LANDED}::test_a_topic_of_several_tables_mixes_no_rows",),
+    ),
+    Mutation(
+        "tables of a topic are not told apart",
+        "ingest/landing/signs.py",
+        "    if len(found) > 1 and found != known:\n",
+        "    if False:\n",
+        (f"{LANDED}::test_a_topic_of_several_tables_mixes_no_rows",),
     ),
 )

@@ -97,14 +97,16 @@ def refuse_mixed_topics(declared: tuple[Table, ...]) -> None:
     """Two tables of one topic that are not one table kept twice: each would take the other's events for its own."""
     for other, table in combinations(declared, 2):
         is_shared = (table.connection, table.options.topic) == (other.connection, other.options.topic)
-        if is_shared and not _is_kept_twice(table, other):
+        tell_apart = table.options.table_include_list and other.options.table_include_list
+        if is_shared and not tell_apart and not _is_kept_twice(table, other):
             raise DeclarationError(
                 f"tables '{other.name}' and '{table.name}' read one topic, {table.options.topic}, by other keys or "
                 "columns: each event would be a row of both",
                 where=table.where,
                 expected="a topic for each table, as Debezium names them",
-                action="take out of the connector what routes several tables to one topic (ByLogicalTableRouter, "
-                "RegexRouter); a table that is kept twice has the other's key or none, and its columns or some of them",
+                action="declare table_include_list of each where the connector routes several tables to one topic "
+                "(ByLogicalTableRouter, RegexRouter); a table that is kept twice has the other's key or none, and its "
+                "columns or some of them",
             )
 
 

@@ -71,6 +71,13 @@ class SchemaPolicy(BaseModel):
     incompatible: Literal["quarantine", "fail"] = "quarantine"
 
 
+def _require_pattern(name: str, pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"{name} is '{pattern}': {error}") from None
+
+
 class IngestOptions(BaseModel):
     """`config.meta.ingest` of a table, after the source's defaults have been merged in."""
 
@@ -81,6 +88,7 @@ class IngestOptions(BaseModel):
     stream_view_type: StreamViewType | None = None
     topic: str = Field(min_length=1)
     topic_pattern: str | None = Field(default=None, min_length=1)
+    table_include_list: tuple[str, ...] = ()
     format: Literal["auto", "json", "avro"] = "auto"
     schema_file: str | None = None
     key_schema_file: str | None = None
@@ -127,10 +135,7 @@ class IngestOptions(BaseModel):
         if self.history and not self.key:
             raise ValueError("history is true and key is []: a table without a key appends, silver is its history")
         if self.topic_pattern is not None:
-            try:
-                re.compile(self.topic_pattern)
-            except re.error as error:
-                raise ValueError(f"topic_pattern is '{self.topic_pattern}': {error}") from None
+            _require_pattern("topic_pattern", self.topic_pattern)
             if not self.key:
                 raise ValueError("topic_pattern is given and key is []: rows are known by their place in one topic")
         if self.key_schema_file is not None and not self.key:
@@ -143,6 +148,26 @@ class IngestOptions(BaseModel):
             raise ValueError(f"consistent is 'transaction' and connector is {self.connector}: it has no transactions")
         if self.transaction_topic is not None and self.consistent == "table":
             raise ValueError("transaction_topic is read only where consistent is 'transaction'")
+        return self
+
+    @model_validator(mode="after")
+    def _shares_its_topic(self) -> IngestOptions:
+        if not self.table_include_list:
+            return self
+        for pattern in self.table_include_list:
+            _require_pattern("table_include_list", pattern)
+        if self.tombstones != "ignore":
+            raise ValueError(
+                "table_include_list is given and tombstones is not 'ignore': a tombstone does not say its table"
+            )
+        if self.consistent == "transaction":
+            raise ValueError(
+                "table_include_list is given and consistent is 'transaction': its events are counted by topic"
+            )
+        if self.connector in VIEWED:
+            raise ValueError(
+                f"table_include_list is given and connector is {self.connector}: its streams have one table each"
+            )
         return self
 
     @model_validator(mode="after")

@@ -20,6 +20,7 @@ from pyspark.sql import types as T
 from ingest.config.tables import Column, Table
 from ingest.decode.fields import EVENT_AS_JSON, Converted, Field
 from ingest.decode.record_key import KEY_TEXT, RecordKeys
+from ingest.decode.source_table import is_of_another_table, table_problem
 from ingest.decode.types import converted
 from ingest.schema import masking
 from ingest.schema.change import (
@@ -180,7 +181,7 @@ def decoded_changes(events: DataFrame, table: Table, outline: Outline) -> DataFr
         kept.alias("_lake_raw"),
         found.alias("_lake_problem"),
         "_lake_unavailable",
-        _is_empty().alias("_lake_ignored"),
+        (_is_empty() | is_of_another_table(table)).alias("_lake_ignored"),
         "_lake_says_deletes",
     )
     is_kept = F.col("_lake_problem").isNotNull() | F.col("_lake_unavailable").isNotNull()
@@ -304,6 +305,7 @@ def _first_problem(
     of_change = F.coalesce(
         F.when(~is_tombstone, F.col("_lake_malformed")),
         _op_problem(),
+        *([table_problem()] if table.options.table_include_list else []),
         *([_truncate_problem()] if table.options.truncate == "quarantine" else []),
         *(F.when(~rowless, wrong) for wrong in keyed),
         F.when(~is_tombstone, _position_problem(table, is_envelope=is_envelope)),
@@ -311,7 +313,7 @@ def _first_problem(
         *(wrong for name, wrong in checks.items() if name not in table.key),
         *([_nothing_brings_it()] if not table.key else []),
     )
-    found = F.when(~_is_empty(), of_change)
+    found = F.when(~_is_empty() & ~is_of_another_table(table), of_change)
     if table.options.tombstones is None:
         found = F.when(is_tombstone, _tombstone_problem()).otherwise(found)
     return F.when(F.col("_lake_key_unlike"), F.lit(MISREAD)).otherwise(found)

@@ -36,9 +36,10 @@ from ingest.changes.unavailable import (
 )
 from ingest.config.tables import Table
 from ingest.decode.decoded import MISREAD
+from ingest.decode.source_table import source_table
 from ingest.errors import InputError
 from ingest.landing.completion import as_silver, told_again, with_every_value
-from ingest.landing.signs import one_table, origin, tell_of_an_older_log
+from ingest.landing.signs import one_table, tell_of_an_older_log
 from ingest.landing.tombstones import knowing_deletes, with_unexplained
 from ingest.schema.connectors import order_of
 from ingest.silver import change_log, quarantine
@@ -297,6 +298,7 @@ def _summary_columns(table: Table) -> tuple[Expression, ...]:
     good = F.col("_lake_outcome").isNull()
     last = _is_last()
     is_truncate = F.col("_lake_outcome") == "truncated"
+    of_table = F.when(~F.col("_lake_ignored"), source_table())
     return (
         F.count(F.lit(1)).alias("events"),
         F.count_if(last).alias("keys"),
@@ -319,8 +321,8 @@ def _summary_columns(table: Table) -> tuple[Expression, ...]:
         F.coalesce(F.max(F.when(is_truncate, F.col("__position"))), F.lit("")).alias("truncated"),
         F.max_by("__source_ts_ms", F.when(is_truncate, F.col("__position"))).alias("truncated_ms"),
         F.coalesce(F.max(F.when(last, unplaced_offset(table))), F.lit("")).alias("unplaced"),
-        F.min(origin()).alias("first_table"),
-        F.max(origin()).alias("last_table"),
+        F.min(of_table).alias("first_table"),
+        F.max(of_table).alias("last_table"),
     )
 
 
@@ -425,6 +427,7 @@ def _commit(batch: Batch, position: str, share: float) -> Counts:
     """Writes the quarantine, the history and silver, in this order; what became of each event."""
     table, silver, state, before = batch.table, batch.silver, batch.state, batch.before
     batch.counts.require_conservation(where=table.relation)
+    tables = one_table(table, before, batch.found.first_table, batch.found.last_table)
     if batch.replayed is None:
         _require_limit(table, batch.counts)
     if batch.counts.quarantined:
@@ -451,7 +454,7 @@ def _commit(batch: Batch, position: str, share: float) -> Counts:
         derived=silver.derived,
         metadata=silver.metadata,
         order=order_of(table).told,
-        tables=one_table(table, before.tables, found.first_table, found.last_table),
+        tables=tables,
         has_history=table.options.history,
         counted="",
     )

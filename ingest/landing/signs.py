@@ -1,37 +1,39 @@
-"""What a batch shows of a source that is not what its declaration says: told in warnings, for it may be meant."""
+"""What a batch shows of a source that is not what its declaration says: told, or refused where rows would be mixed."""
 
 from __future__ import annotations
 
 import logging
 
-from pyspark.sql import Column as Expression
-from pyspark.sql import functions as F
-
 from ingest.config.tables import Table
+from ingest.errors import InputError
+from ingest.silver.state import State
 
 log = logging.getLogger(__name__)
 
 
-def origin() -> Expression:
-    """The table of its database that a change is of: `shop.public.orders`; null where the event does not say it."""
-    return F.when(F.col("__table").isNotNull(), F.concat_ws(".", "__db", "__schema", "__table"))
+def one_table(table: Table, before: State, *seen: str | None) -> tuple[str, ...]:
+    """The source table whose changes are landed: of those before, and of a batch; two names of a lake that has several.
 
+    A key that two of them have does not tell their rows apart. Where the declaration names them, or a pattern of their
+    topics, several are meant; of a new epoch another one may be.
 
-def one_table(table: Table, known: tuple[str, ...], *seen: str | None) -> tuple[str, ...]:
-    """The first and the last name of the source tables whose changes were landed, of those before and those of a batch.
-
-    Changes of a second one are told of: they are rows of one table here, which a key that both have does not tell
-    apart. A pattern of topics says that there are several.
+    Raises
+    ------
+    InputError
+        The batch brings changes of another table.
     """
+    if table.options.table_include_list or table.options.topic_pattern is not None:
+        return ()
+    known = before.tables if table.options.epoch <= before.epoch else ()
     names = sorted({*known, *(name for name in seen if name)})
     found = tuple(dict.fromkeys((names[0], names[-1]))) if names else ()
-    if len(found) > 1 and found != known and table.options.topic_pattern is None:
-        log.warning(
-            "%s: topic %s brings changes of several tables, %s among them: they are rows of one table here, and those "
-            "with the same key are one row",
-            table.relation,
-            table.options.topic,
-            " and ".join(found),
+    if len(found) > 1 and found != known:
+        raise InputError(
+            f"topic {table.options.topic} brings changes of several tables, {' and '.join(found)} among them",
+            where=table.relation,
+            expected="those of one: the rows of two that have the same key would be one row",
+            action="declare table_include_list, with the tables whose changes are rows of this one; nothing of this "
+            "batch was landed",
         )
     return found
 

@@ -55,6 +55,7 @@ ReasonCode = Literal[
     "truncate",
     "tombstone",
     "purged",
+    "unknown_table",
 ]
 _CODE_ENDS = "\u001e"
 

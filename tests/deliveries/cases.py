@@ -68,7 +68,8 @@ DIMENSIONS: Mapping[str, Sequence[str]] = {
     "deletes": ["full", "fillers", "no_before", "bare", "undeclared"],
     "tombstones": ["none", "ignored"],
     "truncate": ["none", "apply", "ignore", "quarantine"],
-    "noise": ["none", "message", "heartbeat", "transaction", "schema_change"],
+    # The last one: changes of another table, to rows of the same keys, which the declaration leaves out.
+    "noise": ["none", "message", "heartbeat", "transaction", "schema_change", "another_table"],
     # The last two: an update of a column of `message.key.columns`, and changes of a row at one place of the log.
     "moves": ["none", "unavailable", "key_change", "unavailable_moved", "moved_apart", "message_key", "one_place"],
     "placeholder": ["usual", "own"],
@@ -144,6 +145,11 @@ class Case:
     def tombstones_delete(self) -> bool:
         """Whether deletes come as tombstones alone."""
         return self["deletes"] in ("bare", "undeclared")
+
+    @property
+    def shares_its_topic(self) -> bool:
+        """Whether another table's changes come with this one's."""
+        return self["noise"] == "another_table"
 
     @property
     def batches(self) -> int:
@@ -358,6 +364,10 @@ RULES = (
         lambda database, snapshot: snapshot != "read_only" or database in ("mariadb", "mysql"),
     ),
     Rule(("form", "database", "noise"), _noise),
+    # A tombstone does not say its table.
+    Rule(
+        ("deletes", "noise"), lambda deletes, noise: noise != "another_table" or deletes not in ("bare", "undeclared")
+    ),
     Rule(("keys", "moves"), lambda keys, moves: keys != "none" or moves == "none"),
     Rule(("database", "moves"), _moves_of),
     Rule(

@@ -178,7 +178,8 @@ def _event_kind(case: Case, topic: str, *, shape: str = "", key_is_optional: boo
         fields = {"before": image, "after": image, "source": _source_kind(case), "op": STRING.required, "ts_ms": LONG}
         return struct(f"{topic}.Envelope", fields)
     flags = {} if case.tombstones_delete else {"__deleted": STRING}
-    return struct(row.name, {**dict(row.fields), "__op": STRING, "__db": STRING, **_unwrapped_places(case),
+    of = {"__table": STRING} if case.shares_its_topic else {}
+    return struct(row.name, {**dict(row.fields), "__op": STRING, "__db": STRING, **of, **_unwrapped_places(case),
                              "__source_ts_ms": LONG, **flags})  # fmt: skip
 
 
@@ -229,7 +230,7 @@ def _op(case: Case, event: Event) -> str | None:
 def _typed(case: Case, event: Event, topic: str) -> tuple[Kind, dict[str, Any]]:
     """An event with its type."""
     if event.kind in NOISE:
-        return _noise(case, event)
+        return _of_another_table(case, event, topic) if event.kind == "another_table" else _noise(case, event)
     bad = case["bad"] if event.kind == "bad" else ""
     shape = "envelope" if event.kind == "t" else case.shape
     kind = _event_kind(case, topic, shape=shape, key_is_optional=bad == "no_key")
@@ -245,9 +246,29 @@ def _typed(case: Case, event: Event, topic: str) -> tuple[Kind, dict[str, Any]]:
     image = _image(case, event, event.row) or {}
     places = dict(zip(_unwrapped_places(case), _place_kinds(case), strict=True))
     place = _place(case, event)
-    value = {**image, "__op": op, "__db": "shop", "__source_ts_ms": source_ts_ms(event),
+    of = {"__table": "t"} if case.shares_its_topic else {}
+    value = {**image, "__op": op, "__db": "shop", **of, "__source_ts_ms": source_ts_ms(event),
              **{name: place.get(of) for name, of in places.items()}}  # fmt: skip
     return kind, value if case.tombstones_delete else {**value, "__deleted": str(event.kind == "d").lower()}
+
+
+def _of_another_table(case: Case, event: Event, topic: str) -> tuple[Kind, dict[str, Any]]:
+    """A change of a table that has a column of another type, and one more."""
+    kind, value = _typed(case, replace(event, kind="d" if event.number % 2 else "u", before=event.row), topic)
+
+    def other(of: Kind) -> Kind:
+        return replace(
+            of, fields=(*((name, STRING if name == "turn" else it) for name, it in of.fields), ("y", STRING))
+        )
+
+    def row(of: dict[str, Any] | None) -> dict[str, Any] | None:
+        return None if of is None else {**of, "turn": f"{of['turn']} turns", "y": "z"}
+
+    if case.shape == "envelope":
+        images = {name: row(value[name]) for name in ("before", "after")}
+        fields = tuple((name, other(it) if name in images else it) for name, it in kind.fields)
+        return replace(kind, fields=fields), {**value, **images, "source": {**value["source"], "table": "of_others"}}
+    return other(kind), {**(row(value) or {}), "__table": "of_others"}
 
 
 def _noise(case: Case, event: Event) -> tuple[Kind, dict[str, Any]]:
@@ -285,7 +306,7 @@ def _noise(case: Case, event: Event) -> tuple[Kind, dict[str, Any]]:
 def _key_bytes(case: Case, event: Event, topic: str, book: Book) -> bytes | None:
     if case["record_key"] == "absent":
         return None
-    if event.kind in NOISE:
+    if event.kind in NOISE and event.key is None:
         name = {"heartbeat": "serverName", "transaction": "id", "message": "prefix"}.get(event.kind, "databaseName")
         kind = struct(f"io.debezium.connector.common.{event.kind}.Key", {name: STRING.required})
         return _encoded(case, kind, {name: "shop"}, book)

@@ -16,7 +16,7 @@ from deliveries.values import FILLERS, TOASTED, UNAVAILABLE, row_of
 
 Key = tuple[Any, ...]
 Row = Mapping[str, Any]
-NOISE = ("message", "heartbeat", "transaction", "schema_change")
+NOISE = ("message", "heartbeat", "transaction", "schema_change", "another_table")
 # Texts that look like something else, in keys.
 AWKWARD = ("", ",", "a,b:1", '"', ".10", " Street", "null", "é\\", "0", " ", "{}", "[]")
 # Keys that bad events name, and nothing else.
@@ -127,6 +127,15 @@ class _Story:
         self.rows[key] = row
         self.add("u" if before else "c", key, row=shown, before=before, place=self.place)
 
+    def make_noise(self) -> None:
+        """What is no change of the table: of another one it has the key of a row."""
+        noise = self.case["noise"]
+        if noise == "another_table":
+            self.place += 1
+            self.add(noise, key_of(self.case, 0), row=self.fresh(), place=self.place)
+        elif noise != "none":
+            self.add(noise)
+
     def delete(self, number: int) -> None:
         """Deletes the row, where it is there."""
         if key_of(self.case, number) in self.rows:
@@ -207,7 +216,7 @@ class _Story:
 def history(case: Case) -> list[Event]:
     """The case's events in the order of the log, with their batches and without offsets."""
     story = _Story(case)
-    moves, noise = case["moves"], case["noise"]
+    moves = case["moves"]
     for number in range(3):
         if case["snapshot"] == "initial":
             story.read(number, place=0)
@@ -216,8 +225,7 @@ def history(case: Case) -> list[Event]:
     story.write(3)
     story.write(4)
     story.write(0, unavailable=moves == "unavailable")
-    if noise != "none":
-        story.add(noise)
+    story.make_noise()
     story.stage = 1
     story.write(1)
     story.delete(2)
@@ -232,8 +240,7 @@ def history(case: Case) -> list[Event]:
         story.truncate()
     story.write(5)
     story.write(3)
-    if noise != "none":
-        story.add(noise)
+    story.make_noise()
     story.delete(4)
     story.change_keys()
     story.stage = 2
@@ -242,8 +249,7 @@ def history(case: Case) -> list[Event]:
     story.write(1, unavailable=moves.startswith("unavailable"))
     story.delete(5)
     story.write(10)
-    if noise != "none":
-        story.add(noise)
+    story.make_noise()
     events = [*story.events, *_bad_events(story)]
     return [event for event in events if event.number not in case.without]
 

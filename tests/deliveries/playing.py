@@ -188,6 +188,8 @@ def _entry(project: DbtProject, play: _Played, *, is_mended: bool) -> dict[str, 
         options |= {"order_by": ["__source_ts_us"]} if case.encoding == "kinesis" else {}
     if case["truncate"] != "none":
         options["truncate"] = case["truncate"]
+    if case.shares_its_topic:
+        options |= {"table_include_list": ["shop[.]T", "other"], "tombstones": "ignore"}
     if case["deletes"] == "bare":
         options["tombstones"] = "delete"
     if case["placeholder"] != "usual":

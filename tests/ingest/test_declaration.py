@@ -170,6 +170,14 @@ WRONG: dict[str, tuple[Change, tuple[str, ...]]] = {
         lambda s: s["tables"].append(table_of("customer", {"id": "int"}, ["id"], topic="shop.order_line")),
         ("tables 'order_line' and 'customer' read one topic, shop.order_line", "ByLogicalTableRouter"),
     ),
+    "tables of a topic, and tombstones that say none": (
+        lambda s: ingest_of(s).update(table_include_list=["shop.order_line"]),
+        ("table_include_list is given and tombstones is not 'ignore'",),
+    ),
+    "no pattern of tables": (
+        lambda s: ingest_of(s).update(table_include_list=["shop.(order"], tombstones="ignore"),
+        ("table_include_list is 'shop.(order'",),
+    ),
     "bad jinja": (
         lambda s: ingest_of(s).update(topic="{{ env_var('X' }}"),
         ("ingest.topic", "cannot be rendered", "env_var(...)"),

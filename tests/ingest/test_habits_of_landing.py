@@ -388,23 +388,38 @@ def test_a_log_that_seems_to_have_begun_again_is_told(
 
 
 @pytest.mark.spark
-def test_a_topic_of_several_tables_is_told_once(
-    make_project: MakeProject, spark: SparkSession, caplog: pytest.LogCaptureFixture
-) -> None:
-    """As ByLogicalTableRouter makes one, of shards, which are meant, or of tables that have nothing in common."""
+def test_a_topic_of_several_tables_mixes_no_rows(make_project: MakeProject, spark: SparkSession) -> None:
+    """As ByLogicalTableRouter and RegexRouter make one: of shards, which are meant, or of tables that share nothing."""
     project = make_project({"tables": [table_of("order_line", COLUMNS, ["id"])]})
 
-    def told(offset: int, *tables: str) -> bool:
-        events = [pg("c", 10 + offset + number, id=offset + number, value=name) for number, name in enumerate(tables)]
-        of_tables = [{**event, "__db": "shop", "__table": name} for event, name in zip(events, tables, strict=True)]
+    def deliver(offset: int, *tables: str | None) -> None:
+        events = [pg("c", 10 + offset + number, id=number, value=name) for number, name in enumerate(tables)]
+        of_tables = [{**event, "__table": name} if name else event for event, name in zip(events, tables, strict=True)]
         project.deliver("shop.order_line", offset, of_tables)
-        told_now = told_of_landing(project, spark, caplog)
-        return "brings changes of several tables, shop.a and shop.b" in told_now
 
-    assert not told(0, "a", "a")
-    assert told(10, "b")
-    assert not told(20, "a", "b")
-    assert len(project.rows(spark, "order_line")) == 5
+    def values(table: str) -> dict[int, str]:
+        return {row["id"]: row["value"] for row in project.rows(spark, table)}
+
+    deliver(0, "a", "a")
+    project.land_well(spark)
+    deliver(10, "a", "b_1", "b_2")
+    message = lake(project, "ingest", "shop", code=1)
+    assert "brings changes of several tables, shop.a and shop.b_2 among them" in " ".join(message.split())
+    assert values("order_line") == {0: "a", 1: "a"}
+
+    options = {"topic": "shop.order_line", "tombstones": "ignore"}
+    both = {"order_line": ["a"], "part": ["shop[.]B_.*"]}
+    project.declare(
+        {"tables": [table_of(name, COLUMNS, ["id"], table_include_list=of, **options) for name, of in both.items()]}
+    )
+    deliver(20, "a", "c", None)
+    told = project.land(spark)
+    assert (values("order_line"), values("part")) == ({0: "a", 1: "a"}, {1: "b_1", 2: "b_2"})
+    assert (told["order_line"].counts, told["part"].counts) == (
+        Counts(read=6, applied=1, superseded=1, ignored=3, quarantined=1),
+        Counts(read=8, applied=2, ignored=5, quarantined=1),
+    )
+    assert {row["reason_code"] for row in project.quarantined(spark)} == {"unknown_table"}
 
 
 @pytest.mark.spark
