@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pyspark.sql import types as T
@@ -112,6 +112,16 @@ class IngestOptions(BaseModel):
     database: Database | None = None
     consistent: Literal["table", "transaction"] = "table"
     transaction_topic: str | None = Field(default=None, min_length=1)
+
+    @field_validator("connector", mode="before")
+    @classmethod
+    def _of_a_known_log(cls, connector: object) -> object:
+        if isinstance(connector, str) and connector not in get_args(ConnectorName):
+            raise ValueError(
+                f"connector is '{connector}', expected one of {', '.join(get_args(ConnectorName))}; of another "
+                "database leave it out, and declare order_by: [__source_ts_ms], or what else orders its changes"
+            )
+        return connector
 
     @field_validator("topic")
     @classmethod

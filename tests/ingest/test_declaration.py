@@ -52,7 +52,7 @@ WRONG: dict[str, tuple[Change, tuple[str, ...]]] = {
     "missing connector": (lambda s: ingest_of(s).pop("connector"), ("connector is missing",)),
     "unknown connector": (
         lambda s: ingest_of(s).update(connector="oracle"),
-        ("connector is 'oracle'", "'postgresql', 'mariadb'"),
+        ("connector is 'oracle'", "postgresql, mariadb", "declare order_by"),
     ),
     "missing topic": (lambda s: ingest_of(s).pop("topic"), ("topic is missing",)),
     "pattern of topics": (

@@ -294,8 +294,16 @@ SCENARIOS = (
     ),
 )  # fmt: skip
 
-# Of orders of batches tests/ingest/test_model.py plays many.
-SLOW = ("_cow", "a_value_that_comes_late", "snapshot_wins_in_later_batches")
+# tests/ingest/test_model.py plays many orders of batches, tests/ingest/test_forms.py placeholders and types of keys.
+SLOW = (
+    "_cow",
+    "a_value_that_comes_late",
+    "snapshot_wins_in_later_batches",
+    "takes_the_newest_of_its_batch",
+    "placeholders_in_arrays",
+    "a_key_of_a_timestamp",
+    "declared_columns_order",
+)
 BOTH_TYPES = ("late", "row_that_changes_partition", "truncate_empties", "changed_primary_key", "stay_apart")
 
 
