@@ -490,7 +490,9 @@ def _position_problem(table: Table, *, is_envelope: bool) -> Expression:
     order = order_of(table)
     streamed = F.lit(True) if order.orders_reads else ~F.coalesce(F.col("__op"), F.lit("u")).isin("r", "m")
     absent = reduce(lambda left, right: left | right, [F.col(f"`{name}`").isNull() for name in order.columns])
-    return F.when(absent & streamed, problem_of("missing_position", order.missing(is_envelope=is_envelope)))
+    missing = F.when(absent & streamed, problem_of("missing_position", order.missing(is_envelope=is_envelope)))
+    malformed = order.malformed()
+    return missing if malformed is None else F.coalesce(missing, problem_of("missing_position", malformed))
 
 
 def _transaction_problem() -> Expression:

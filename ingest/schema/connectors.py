@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from hashlib import md5
 from json import dumps
-from typing import Literal, Self
+from types import MappingProxyType
+from typing import ClassVar, Literal, Self
 from uuid import UUID
 
 from pyspark.sql import Column as Expression
@@ -130,9 +131,23 @@ class Order(ABC):
         """Whether different changes of a row may share this place; None where none do."""
         return None
 
+    def malformed(self) -> Expression | None:
+        """What is wrong with an event whose place is of another form, and would sort elsewhere; null where nothing is.
+
+        None where the columns' types leave no other form.
+        """
+        return None
+
     @abstractmethod
     def missing(self, *, is_envelope: bool) -> str:
         """What is wrong with an event that lacks one of the columns, in one sentence."""
+
+
+# As Debezium writes it: ten bytes, of which texts of equal length sort as the numbers do.
+_SQL_SERVER_LSN = (
+    "^[0-9a-fA-F]{8}:[0-9a-fA-F]{8}:[0-9a-fA-F]{4}$",
+    "eight, eight and four hexadecimal digits, with colons between",
+)
 
 
 @dataclass(frozen=True)
@@ -140,6 +155,8 @@ class LogOrder(Order):
     """The places in a database's log, which Debezium writes into the `source` block of its events."""
 
     fields: tuple[str, ...] = ()
+    # Of texts within a place: what they look like, as a regular expression, and in words.
+    forms: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType({})
 
     @classmethod
     def of(cls, connector: ConnectorName) -> Self:
@@ -151,6 +168,16 @@ class LogOrder(Order):
     @property
     def told(self) -> str:
         return f"the log ({', '.join(self.columns)})"
+
+    def malformed(self) -> Expression | None:
+        others = [
+            F.when(
+                ~F.col(name).rlike(form),
+                F.concat(F.lit(f"{name.removeprefix('__source_')} is "), F.col(name), F.lit(f", expected {told}")),
+            )
+            for name, (form, told) in self.forms.items()
+        ]
+        return F.coalesce(*others) if others else None
 
     def missing(self, *, is_envelope: bool) -> str:
         fields = ", ".join(self.fields)
@@ -184,6 +211,7 @@ class BinlogOrder(LogOrder):
     """
 
     compresses_transactions: bool = False
+    forms = MappingProxyType({"__source_file": ("(?:^|[0-9])$", "a name that ends in the file's number")})
 
     def position(self) -> Expression:
         within = F.lower(F.concat(padded("__source_pos", LONG_DIGITS), F.lit("."), padded("__source_row", 8)))
@@ -199,12 +227,14 @@ class BinlogOrder(LogOrder):
 class ChangeTableOrder(LogOrder):
     """SQL Server's change tables: commit LSN, change LSN, event serial number (Debezium's documented order)."""
 
+    forms = MappingProxyType(dict.fromkeys(("__source_commit_lsn", "__source_change_lsn"), _SQL_SERVER_LSN))
+
     def position(self) -> Expression:
         none = "00000000:00000000:0000"
         place = F.concat(
-            F.col("__source_commit_lsn"),
+            F.lower("__source_commit_lsn"),
             F.lit("."),
-            F.coalesce("__source_change_lsn", F.lit(none)),
+            F.coalesce(F.lower("__source_change_lsn"), F.lit(none)),
             F.lit("."),
             hexadecimal("__source_event_serial_no", 8),
         )

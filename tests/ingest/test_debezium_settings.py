@@ -56,6 +56,33 @@ def test_no_connector_s_placeholder_is_taken_for_a_value(make_project: MakeProje
         project.source()
 
 
+def test_a_place_of_another_form_orders_nothing(make_project: MakeProject, spark: SparkSession) -> None:
+    """LSNs without their leading zeros, and a log's file without its number, would sort elsewhere."""
+    project = make_project(
+        {"tables": [table_of(name, COLUMNS, ["id"], connector=name) for name in ("sqlserver", "mysql")]}
+    )
+    for name in ("sqlserver", "mysql"):
+        newest, older, bad = (
+            change("u", place, after={"id": 1, "note": "x", "n": place}) for place in (0xAB, 0xAA, 0xFF)
+        )
+        for event in (newest, older):
+            lsn = event["source"]["commit_lsn"]
+            event["source"] |= {"commit_lsn": lsn.upper() if event is newest else lsn}
+        bad["source"] |= {"commit_lsn": "2a:ff:3", "file": "relay"}
+        project.deliver(f"shop.{name}", 0, [newest, older, bad])
+    project.land(spark)
+    for name in ("sqlserver", "mysql"):
+        assert project.rows(spark, name) == [{"id": 1, "note": "x", "n": 0xAB}]
+    told = {row["source_table"]: (row["reason_code"], row["reason"]) for row in project.quarantined(spark)}
+    assert told == {
+        "sqlserver": (
+            "missing_position",
+            "commit_lsn is 2a:ff:3, expected eight, eight and four hexadecimal digits, with colons between",
+        ),
+        "mysql": ("missing_position", "file is relay, expected a name that ends in the file's number"),
+    }
+
+
 @pytest.mark.slow
 def test_another_change_at_the_place_of_the_one_that_silver_has_counts(
     make_project: MakeProject, spark: SparkSession
