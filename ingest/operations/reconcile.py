@@ -343,7 +343,7 @@ def _from_text(value: Column, data_type: T.DataType) -> Column:
     if isinstance(data_type, T.ArrayType):
         return F.from_json(value, data_type)
     if isinstance(data_type, T.BinaryType):
-        return F.unhex(F.regexp_replace(value, r"^\\\\x", ""))
+        return F.unhex(F.regexp_replace(value, r"^\\x", ""))
     return value
 
 

@@ -176,6 +176,17 @@ def test_what_is_not_of_the_declared_type_differs_from_null(
     ]) == {str(key): (column,) for key, column in enumerate(of_key)}  # fmt: skip
 
 
+@pytest.mark.spark
+def test_bytes_in_csv_are_read_as_postgresql_writes_them(
+    make_project: MakeProject, spark: SparkSession, tmp_path: Path
+) -> None:
+    made = make_project({"tables": [table_of("order", {"id": "int", "seal": "binary"}, ["id"])]})
+    made.deliver("shop.order", 0, [pg("c", 1 + key, id=key, seal="AP8Q") for key in range(3)])
+    made.land_well(spark)
+    (tmp_path / "order.csv").write_text("id,seal\n0,\\x00ff10\n1,00FF10\n2,\\x00ff11\n", encoding="utf-8")
+    assert [difference.key for difference in compared(made, spark, tmp_path).differences] == [{"id": "2"}]
+
+
 def test_a_password_is_shown_nowhere(make_project: MakeProject, monkeypatch: pytest.MonkeyPatch) -> None:
     project = make_project({"tables": [table_of("order", COLUMNS, KEY, database={"connection": "shop_db"})]})
     monkeypatch.setenv("SHOP_PASSWORD", "hunter2")
