@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import partial, reduce
 from typing import Protocol
 
@@ -30,10 +31,7 @@ from ingest.changes.position import (
     with_position,
 )
 from ingest.changes.truncates import truncated_rows
-from ingest.changes.unavailable import (
-    may_be_moved,
-    with_removed_values,
-)
+from ingest.changes.unavailable import may_be_moved, with_removed_values
 from ingest.config.tables import Table
 from ingest.decode.decoded import MISREAD
 from ingest.decode.source_table import source_table
@@ -497,7 +495,8 @@ def _require_limit(table: Table, counts: Counts) -> None:
         return
     allowed = min(
         counts.read if limit.rows is None else limit.rows,
-        counts.read if limit.share is None else int(limit.share * counts.read),
+        # In decimals, as it is declared: 0.29 of 100 are 29, and as floating-point numbers less.
+        counts.read if limit.share is None else int(Decimal(str(limit.share)) * counts.read),
     )
     if counts.quarantined > allowed:
         raise InputError(

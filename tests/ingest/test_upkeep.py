@@ -217,6 +217,13 @@ def test_too_many_bad_events_fail_the_run_and_leave_nothing(make_project: MakePr
     assert project.silver(spark, "note").state() is None
 
 
+def test_a_share_is_exact(make_project: MakeProject, spark: SparkSession) -> None:
+    """29 of 100 are no larger share than 0.29, whose product with 100 is less than 29 as a floating-point number."""
+    project = make_project({"tables": [notes(quarantine_limit={"share": 0.29})]})
+    project.deliver("shop.note", 0, [*(note("c", 10 + key, key, "a") for key in range(71)), *["{broken"] * 29])
+    assert project.land_well(spark)["note"].counts == Counts(read=100, applied=71, quarantined=29)
+
+
 @pytest.mark.slow
 def test_the_limit_of_the_quarantine_keeps_nothing_from_being_replayed(
     make_project: MakeProject, spark: SparkSession
