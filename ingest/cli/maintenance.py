@@ -25,7 +25,7 @@ from ingest.cli.options import (
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source
 from ingest.errors import InputError, LakeError
-from ingest.operations.erase import erase, parse_key
+from ingest.operations.erase import erase, lines_of, parse_key
 from ingest.operations.position import set_position, tables_of
 from ingest.operations.purge import purge
 from ingest.spark.session import open_session
@@ -105,10 +105,10 @@ def erase_keys(
 ) -> None:
     """Remove keys with their whole history; read every file for the proof. Exit code 1 where one still holds a key."""
     with told_plainly(debug):
-        lines = [*(key or []), *(keys.read_text(encoding="utf-8").splitlines() if keys else [])]
+        lines = [*(key or []), *(lines_of(keys) if keys else [])]
         project = Project.load(project_dir, profiles_dir, target)
         (chosen,) = load_source(project, source).choose([table])
-        parsed = [parse_key(chosen, line) for line in lines if line.strip()]
+        parsed = [parse_key(chosen, line) for line in lines]
         if not parsed:
             raise InputError("names no key", where="--key, --keys", expected="one key at least")
         erasure = erase(open_session(project), chosen, parsed)

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -99,6 +100,27 @@ class Place:
     rows: DataFrame
     keys: DataFrame
     metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+def lines_of(file: Path) -> Iterator[str]:
+    """The lines of a file of keys that are not blank.
+
+    Raises
+    ------
+    InputError
+        It is no text in UTF-8.
+    """
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        # Without its cause, whose text has what the file holds.
+        raise InputError(
+            "is no text in UTF-8",
+            where=str(file),
+            expected="a key a line, in UTF-8",
+            action="save it as UTF-8 and run again; nothing was erased",
+        ) from None
+    return (line for line in text.split("\n") if line.strip())
 
 
 def parse_key(table: Table, text: str) -> Key:

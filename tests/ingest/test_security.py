@@ -27,7 +27,7 @@ from typer.testing import CliRunner, Result
 
 from ingest.cli.app import app
 from ingest.errors import DeclarationError, InputError
-from ingest.operations.erase import erase, parse_key
+from ingest.operations.erase import erase, lines_of, parse_key
 from ingest.operations.reconcile import reconcile
 from ingest.operations.replay import replay
 from ingest.schema.connectors import UNAVAILABLE_VALUE
@@ -291,6 +291,16 @@ def lake_command(project: DbtProject, *arguments: str | Path, code: int = 0) -> 
     result = CliRunner().invoke(app, everything, env={"COLUMNS": "240"})
     assert result.exit_code == code, f"{result.output}\n{result.exception!r}"
     return result
+
+
+def test_a_file_of_keys_is_a_text_in_utf_8(make_project: MakeProject, tmp_path: Path) -> None:
+    """A byte order mark, as editors on Windows write it, is none of the first key; U+2028 in a text ends no line."""
+    project, file = make_project({"tables": [table_of("x", {"a": "string"}, ["a"])]}), tmp_path / "keys.txt"
+    file.write_text('["Jos\u00e9\u2028"]\r\n\na=b\n', encoding="utf-8-sig")
+    assert list(lines_of(file)) == ['["Jos\u00e9\u2028"]', "a=b"]
+    file.write_text("a=Jos\u00e9", encoding="latin-1")
+    told = lake_command(project, "erase", "shop", "--table", "x", "--keys", file, code=1).output
+    assert "keys.txt: is no text in UTF-8" in told
 
 
 def test_a_key_is_a_list_or_pairs(make_project: MakeProject) -> None:
