@@ -104,7 +104,7 @@ def _planned_grid(title: str, documents: Sequence[dict[str, Any]]) -> Grid:
         ]
         rows += [(old, f"perhaps renamed: {new}", "-", "a drop and an add") for old, new in document["renames"]]
         if document["error"]:
-            rows.append(("-", "the input is not whole", "-", "fail"))
+            rows.append(("-", "an error, told below", "-", "fail"))
         size = "-" if document["bytes"] is None else f"{document['bytes']:,}"
         start = (document["table"], f"{document['waiting']:,} {document['unit']}", size)
         for number, row in enumerate(rows or [("-", "none", "-", "-")]):

@@ -32,7 +32,7 @@ def status(
     target: Target = None,
     debug: Debug = False,
 ) -> None:
-    """Show per table what is landed, what waits, and what became of the events. Exit code 1 where a table is unwell."""
+    """Show per table what is landed, what waits, and what became of the events. Exit code 1 where one is not well."""
     with told_plainly(debug):
         project = Project.load(project_dir, profiles_dir, target)
         sources = [load_source(project, source)] if source else list(load_sources(project).values())

@@ -1,7 +1,7 @@
 """The interface of a source: where change events come from, and up to where they have been read.
 
-A source does I/O and keeps positions. It knows nothing of events, silver or batches. Files and Kafka are sources; a
-class of another distribution is one as well, once its entry point in the group `lake.sources` names it
+A source does I/O and keeps positions. It knows nothing of events, silver or batches. Files, Kafka and Kinesis are
+sources; a class of another distribution is one as well, once its entry point in the group `lake.sources` names it
 (`ingest.sources.kinds`).
 """
 
