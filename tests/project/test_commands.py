@@ -6,8 +6,10 @@ import os
 import shlex
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+import yaml
 from conftest import REPOSITORY
 
 
@@ -27,3 +29,22 @@ def test_what_make_calls_finds_its_modules(target: str) -> None:
         check=False, capture_output=True, text=True,
     )  # fmt: skip
     assert started.returncode == 0, started.stderr
+
+
+def workflow(name: str) -> dict[str, Any]:
+    """A workflow of GitHub's, as its file has it."""
+    told: dict[str, Any] = yaml.safe_load((REPOSITORY / ".github/workflows" / f"{name}.yml").read_text("utf-8"))
+    return told
+
+
+def test_no_code_of_a_fork_runs_beside_the_lake() -> None:
+    """A fork's token may not comment either: each of its pull requests failed there."""
+    for job in workflow("pr")["jobs"].values():
+        assert job["if"] == "github.event.pull_request.head.repo.full_name == github.repository"
+    assert "LAKE_RUNNER" not in str(workflow("ci"))
+
+
+@pytest.mark.parametrize("name", ["ci", "pr", "nightly"])
+def test_a_secret_is_in_the_step_that_needs_it_alone(name: str) -> None:
+    for job in workflow(name)["jobs"].values():
+        assert "secrets." not in str({key: told for key, told in job.items() if key != "steps"})
