@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import reduce
 
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -135,7 +136,8 @@ def open_gate(spark: SparkSession, tables: Sequence[Table], pending: Mapping[str
     Raises
     ------
     InputError
-        A table has been failing for so long that the last cut would become unreadable.
+        A table has been failing for so long that the last cut would become unreadable; or it is none of those that the
+        transactions of its events name.
     WriteError
         What was found cannot be remembered.
     """
@@ -147,6 +149,8 @@ def open_gate(spark: SparkSession, tables: Sequence[Table], pending: Mapping[str
     seen = every.groupBy("source_table", "transaction_id").agg(F.count("*").alias("seen")).localCheckpoint()
     known = released(first.schema).read(spark)
     ended = _ended(spark, first)
+    if not seen.isEmpty():
+        _require_named(ended.join(F.broadcast(seen), "transaction_id"), tables)
     if known is not None:
         ended = ended.join(known, "transaction_id", "left_anti")
     ended = ended.localCheckpoint()
@@ -174,11 +178,10 @@ def _ended(spark: SparkSession, table: Table) -> DataFrame:
 
 
 def _first_blocked(ended: DataFrame, seen: DataFrame, tables: Sequence[Table]) -> tuple[str | None, Blocked | None]:
-    names = {".".join(table.database_name): table.name for table in tables}
-    of_collection = F.create_map(*(F.lit(text) for pair in names.items() for text in pair))
+    of_collection = F.create_map(*(F.lit(text) for each in tables for text in (_collection_of(each), each.name)))
     expected = (
         ended.select("transaction_id", "place", F.explode("collections").alias("collection"))
-        .withColumn("source_table", of_collection[F.substring_index("collection.data_collection", ".", -2)])
+        .withColumn("source_table", of_collection[_last_parts(F.col("collection.data_collection"))])
         .where("source_table is not null")
         .select("transaction_id", "place", "source_table", F.col("collection.event_count").alias("expected"))
     )
@@ -191,6 +194,37 @@ def _first_blocked(ended: DataFrame, seen: DataFrame, tables: Sequence[Table]) -
     if row is None:
         return None, None
     return row["place"], Blocked(row["transaction_id"], row["source_table"], row["seen"], row["expected"])
+
+
+def _require_named(ended: DataFrame, tables: Sequence[Table]) -> None:
+    """Nobody would wait for events of a table by whose name no END counts any.
+
+    `ended`: the transactions that have ended, with `source_table` and how many events of it have been `seen`.
+    """
+    collection_of = F.create_map(*(F.lit(text) for each in tables for text in (each.name, _collection_of(each))))
+    named = F.transform("collections", lambda each: _last_parts(each["data_collection"]))
+    row = ended.where(~F.array_contains(named, collection_of[F.col("source_table")])).orderBy("place").first()
+    if row is None:
+        return
+    (table,) = (each for each in tables if each.name == row["source_table"])
+    told = ", ".join(each["data_collection"] for each in row["collections"])
+    raise InputError(
+        f"transaction {row['transaction_id']} has ended with events of {told or 'no table'}, and with none of "
+        f"{_collection_of(table)}, of which {row['seen']} have come",
+        where=table.where,
+        expected="the table's name as its transactions have it: the last two parts of `topic`, or of `database.table`",
+        action="take out of the connector what renames topics (RegexRouter, ByLogicalTableRouter), or declare "
+        "`database` with the table's name; nothing was landed",
+    )
+
+
+def _collection_of(table: Table) -> str:
+    """A table's name as the END of a transaction has it, as far as `_last_parts` looks."""
+    return ".".join(table.database_name[-2:])
+
+
+def _last_parts(collection: Expression) -> Expression:
+    return F.substring_index(collection, ".", -2)
 
 
 def release(spark: SparkSession, table: Table, transaction: str) -> None:

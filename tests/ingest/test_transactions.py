@@ -164,6 +164,23 @@ def test_a_transaction_that_has_not_ended_waits(bank: Bank, spark: SparkSession)
     assert bank.at_cut(spark) == {"checking": {1: 60}, "saving": {1: 140}}
 
 
+def test_a_table_that_no_transaction_names_is_refused(make_project: MakeProject, spark: SparkSession) -> None:
+    """A router has renamed the topics: by theirs, the tables have other names than the markers say."""
+    source = accounts(transaction_topic=TRANSACTIONS)
+    for table in source["tables"]:
+        table["config"]["meta"]["ingest"]["topic"] = f"lake.{table['name']}"
+    bank = Bank(make_project(source))
+    name, events, end = bank.transaction(("checking", "c", 1, 60), ("saving", "c", 1, 140))
+    bank.begin_and_end(end)
+    bank.deliver("lake.checking", [event for table, event in events if table == "checking"])
+    bank.deliver("lake.saving", [])
+    told = bank.land(spark)["checking"].error
+    assert told is not None
+    assert f"transaction {name} has ended with events of bank.checking, bank.saving" in told.message
+    assert "and with none of lake.checking, of which 1 have come" in told.message
+    assert bank.at_cut(spark) == {}
+
+
 @pytest.mark.slow
 def test_a_table_that_fails_keeps_the_cut_where_it_is(bank: Bank, spark: SparkSession) -> None:
     bank.land(spark)
