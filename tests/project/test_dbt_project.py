@@ -218,3 +218,14 @@ def test_each_layer_has_a_colour_of_its_own_in_the_graph(manifest: dict[str, Any
     (distinct,) = {len(each) for each in colours.values()}
     assert distinct == 1
     assert len(set.union(*colours.values()) - {None}) == len(colours)
+
+
+def test_a_macro_has_the_arguments_that_are_told_of_it(manifest: dict[str, Any]) -> None:
+    wrong: dict[str, tuple[list[str], list[str]]] = {}
+    for macro in manifest["macros"].values():
+        told = [argument["name"] for argument in macro["arguments"]]
+        head = re.search(rf"macro {macro['name']}\((.*?)\)\s*-?%}}", macro["macro_sql"], re.DOTALL)
+        if told and head and macro["package_name"] == "lakehouse":
+            has = re.findall(r"(?:^|,)\s*(\w+)", head[1])
+            wrong |= {macro["name"]: (told, has)} if told != has else {}
+    assert wrong == {}
