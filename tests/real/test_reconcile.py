@@ -186,6 +186,28 @@ def test_keys_of_mariadb(
     }  # fmt: skip
 
 
+def test_keys_of_mariadb_may_lie_far_apart(
+    make_project: MakeProject, spark: SparkSession, mariadb: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ranges are parts of the way from the least to the greatest, whose product with their number a bigint has not."""
+    database = {"connection": "source_db"}
+    project = make_project(
+        {"tables": [table_of("far", {"id": "bigint"}, ["id"], connector="mariadb", database=database)]}
+    )
+    connect(project, monkeypatch, mariadb, files=str(project.bronze))
+    keys = [-9 * 10**18, 1, 2, 9 * 10**18]
+    position = {"__source_file": "bin.000001", "__source_pos": 4}
+    events = [unwrapped("c", {**position, "__source_row": row}, {"id": key}) for row, key in enumerate(keys)]
+    project.deliver("shop.far", 0, events)
+    project.land_well(spark)
+    mariadb.run(
+        f"create table far (id bigint primary key); insert into far values {', '.join(f'({key})' for key in keys)};"
+    )
+    monkeypatch.setattr("ingest.operations.databases.rows._ROWS_A_READ", 1)
+    result = compared(project, spark, "far")
+    assert (result.equal, result.source_rows) == (True, len(keys)), told(result)
+
+
 @dataclass(frozen=True)
 class Typed:
     """A column: its type in the database and in silver, a value as Debezium writes it, and that and another in SQL."""

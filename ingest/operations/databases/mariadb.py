@@ -59,9 +59,10 @@ class MariaDb(Dialect):
     def bounds(self, relation: str, first: str, reads: int, *, whole: bool) -> str | None:
         if not whole:
             return None
+        # As decimals: of keys that lie far apart, as ids by time do, MariaDB's bigint has no room for a product.
+        width = f"(cast(max({first}) as decimal(20)) - min({first}))"
         parts = ", ".join(
-            f"min({first}) + (max({first}) - min({first})) * {number} div {reads} as b{number}"
-            for number in range(1, reads)
+            f"min({first}) + floor({width} * {number} / {reads}) as b{number}" for number in range(1, reads)
         )
         return f"select {parts} from {relation}"
 
