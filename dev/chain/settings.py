@@ -61,7 +61,7 @@ class Settings:
 
     @property
     def secrets_file(self) -> Path:
-        """A line `NAME=value` for each password; readable by its owner alone."""
+        """A line `NAME='value'` for each password, for a shell to source; readable by its owner alone."""
         return self.home / "secrets.env"
 
     @cached_property
@@ -88,7 +88,7 @@ class Settings:
                 )
             kept.setdefault(name, secrets.token_urlsafe(24))
         if kept != read_passwords(self.secrets_file):
-            write_private(self.secrets_file, "".join(f"{name}={value}\n" for name, value in kept.items()))
+            write_private(self.secrets_file, "".join(f"{name}='{value}'\n" for name, value in kept.items()))
         return kept
 
     @property
@@ -109,7 +109,7 @@ def read_passwords(file: Path) -> dict[str, str]:
     if not file.exists():
         return {}
     lines = file.read_text(encoding="utf-8").splitlines()
-    return {name: value for name, found, value in (line.partition("=") for line in lines) if found}
+    return {name: value.strip("'") for name, found, value in (line.partition("=") for line in lines) if found}
 
 
 def write_private(file: Path, text: str) -> None:

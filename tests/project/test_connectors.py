@@ -18,6 +18,7 @@ from conftest import REPOSITORY
 from dev.chain import processes
 from dev.chain.connectors import Connector, connectors
 from dev.chain.processes import Server
+from dev.chain.settings import Settings, read_passwords
 from examples import databases, names, system
 from ingest.config.connectors import LOG_COLUMNS, TRANSACTION_COLUMNS, ConnectorName
 from ingest.errors import LakeError
@@ -147,3 +148,15 @@ def test_a_server_that_ends_is_told_with_the_last_lines_of_its_log(
     with pytest.raises(LakeError, match="sleeper has ended") as raised:
         processes.start(sleeper)
     assert "no room for my data" in raised.value.message
+
+
+def test_a_shell_reads_the_passwords_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page on the chain has them sourced: what a shell expands, or runs, may be in one that somebody has chosen."""
+    chosen = "a$HOME;exit&`id`|#(b)"
+    monkeypatch.setenv("LAKE_MARIADB_PASSWORD", chosen)
+    settings = Settings(tmp_path)
+    passwords = settings.passwords
+    assert read_passwords(settings.secrets_file) == passwords
+    script = f'source {settings.secrets_file}; printf %s "$LAKE_MARIADB_PASSWORD"'
+    told = subprocess.run(["bash", "-c", script], env={}, check=True, capture_output=True, text=True)
+    assert (passwords["LAKE_MARIADB_PASSWORD"], told.stdout) == (chosen, chosen)
