@@ -181,4 +181,11 @@ MACROS = (
         "partition by {{ key_list }} order by _rank",
         (f"{HISTORY}::test_a_row_under_a_key_that_was_another_one_s_takes_none_of_its_values",),
     ),
+    Mutation(
+        "another project's run writes the tables of its package",
+        "macros/adapter/refuse_other_project.sql",
+        "project_name != model.package_name",
+        "false",
+        (f"{HABITS}::test_another_project_writes_no_table_of_its_package",),
+    ),
 )

@@ -10,7 +10,9 @@ from typing import Any
 from urllib.parse import urlparse
 
 import pytest
+import yaml
 from conftest import MakeProject
+from dbt.cli.main import dbtRunner
 from lake import Server
 from modeling import BUCKETS, NUMBERS, MakeModels, Models, hudi_models, numbers
 from pyspark.sql import SparkSession
@@ -50,6 +52,37 @@ def test_a_clock_that_was_set_back_is_refused(make_models: MakeModels) -> None:
         assert "by the clock of the machine that runs Spark" in models.refusal(name)
         assert models.rows(name) == [{"id": 1, "value": "a"}]
     assert "by the clock of the machine that runs Spark" in models.dbt("run", "--full-refresh")["increment"].message
+
+
+def test_another_project_writes_no_table_of_its_package(
+    make_models: MakeModels, tmp_path: Path, server: Server | None
+) -> None:
+    """dbt takes no materialization from a package: its own appended, or merged, whatever was there."""
+    models = make_models()
+    models.write("increment", "select 1 as id, 'a' as value")
+    models.write("shown", "select * from {{ ref('increment') }}", materialized="view")
+    models.run()
+    other = tmp_path / "other"
+    (other / "models").mkdir(parents=True)
+    (other / "models" / "mine.sql").write_text("select * from {{ ref('shown') }}", encoding="utf-8")
+    settings = {"name": "mine", "profile": "lakehouse", "models": {"mine": {"+schema": models.project.schema}}}
+    (other / "dbt_project.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+    (other / "packages.yml").write_text(yaml.safe_dump({"packages": [{"local": "../shop"}]}), encoding="utf-8")
+    (other / "dbt_packages").mkdir()
+    (other / "dbt_packages" / "tested").symlink_to(models.project.root)
+
+    def run(*words: str) -> Any:
+        rooms = ("--project-dir", str(other), "--profiles-dir", str(models.project.root), *models.target)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(tmp_path)
+            return dbtRunner().invoke(["--quiet", *words, *rooms])
+
+    refused = run("run")
+    assert not refused.success
+    assert "got tables of the package tested (increment) in a run of the project mine" in str(refused.exception)
+    assert models.rows("increment") == [{"id": 1, "value": "a"}]
+    assert run("run", "--exclude", "increment").success
+    assert models.rows("mine") == [{"id": 1, "value": "a"}]
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def project_of(where: Path) -> DbtProject:
         "staging": of_layers["staging"],
         "marts": {name: value for name, value in of_layers["marts"].items() if name[0] == "+" or name == "films"},
     }
-    kept = ("name", "version", "profile", "model-paths", "macro-paths", "on-run-end", "models")
+    kept = ("name", "version", "profile", "model-paths", "macro-paths", "on-run-start", "on-run-end", "models")
     (made.root / "dbt_project.yml").write_text(
         yaml.safe_dump({name: settings[name] for name in kept}), encoding="utf-8"
     )
