@@ -112,14 +112,20 @@ class MariaDB(_Database):
     def _first_words(self) -> Path:
         return self.folder / "init.sql"
 
+    @property
+    def _temporary(self) -> Path:
+        """Of its own: where we are root, its account may not write to the one that TMPDIR names."""
+        return self.folder / "tmp"
+
     def prepare(self) -> None:
         """A new data folder, where there is none; and the statements that each start begins with."""
         account = owner_of("mysql", self._data)
+        give(self._temporary, "mysql")
         if not (self._data / "mysql").is_dir():
             give(self._data, "mysql")
             # Root logs in through the socket alone, as this machine's user.
-            run([*account, "mariadb-install-db", "--no-defaults", f"--datadir={self._data}", "--skip-test-db"],
-                where=self.folder)  # fmt: skip
+            run([*account, "mariadb-install-db", "--no-defaults", f"--datadir={self._data}",
+                 f"--tmpdir={self._temporary}", "--skip-test-db"], where=self.folder)  # fmt: skip
         script = self._first_words
         write_private(
             script,
@@ -132,7 +138,8 @@ class MariaDB(_Database):
     def command(self) -> Sequence[str | Path]:
         """Its socket is in its data folder, by a short name: a path in a deep folder is too long for one."""
         return [*owner_of("mysql", self._data), _mariadbd(), "--no-defaults", f"--datadir={self._data}",
-                f"--port={self.port}", f"--bind-address={HOST}", "--socket=mariadb.sock", "--pid-file=mariadb.pid",
+                f"--tmpdir={self._temporary}", f"--port={self.port}", f"--bind-address={HOST}",
+                "--socket=mariadb.sock", "--pid-file=mariadb.pid",
                 f"--init-file={self._first_words}", "--skip-name-resolve", "--log-bin=mariadb-bin",
                 "--binlog-format=ROW", "--binlog-row-image=FULL", "--server-id=1", "--default-time-zone=+00:00",
                 "--character-set-server=utf8mb4", "--innodb-buffer-pool-size=64M", *self._options]  # fmt: skip

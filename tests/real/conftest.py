@@ -54,10 +54,13 @@ def postgresql() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def mariadb() -> Iterator[Server]:
-    """MariaDB with a database `shop`."""
+def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """MariaDB with a database `shop`, begun where TMPDIR is a folder of this user's alone."""
     options = ("--default-time-zone=+09:00", "--innodb-flush-log-at-trx-commit=0")
+    patch = pytest.MonkeyPatch()
+    patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("closed")))
     with _running(lambda folder: MariaDB(folder, free_port(), PASSWORD, options)) as server:
+        patch.undo()
         environment = server.client_environment()
         Server("", server.client(), environment).run("create database shop character set utf8mb4;")
         yield Server(f"jdbc:mariadb://{server.address}/shop", server.client("shop"), environment)
