@@ -181,7 +181,7 @@ def decoded_changes(events: DataFrame, table: Table, outline: Outline) -> DataFr
         kept.alias("_lake_raw"),
         found.alias("_lake_problem"),
         "_lake_unavailable",
-        (_is_empty() | is_of_another_table(table)).alias("_lake_ignored"),
+        _means_nothing(table).alias("_lake_ignored"),
         "_lake_says_deletes",
     )
     is_kept = F.col("_lake_problem").isNotNull() | F.col("_lake_unavailable").isNotNull()
@@ -258,9 +258,10 @@ def _is_deleted() -> Expression:
     return F.coalesce(F.col("__deleted") == "true", F.lit(False)) | (_op() == "d")
 
 
-def _is_empty() -> Expression:
-    """Whether an event means no change. Never null."""
-    return F.coalesce(F.col("_lake_empty"), F.lit(False)) | (_op() == "m")
+def _means_nothing(table: Table) -> Expression:
+    """Whether an event means no change of the table. Never null."""
+    is_empty = F.coalesce(F.col("_lake_empty"), F.lit(False)) | (_op() == "m")
+    return is_empty | is_of_another_table(table)
 
 
 def _typed(
@@ -313,7 +314,7 @@ def _first_problem(
         *(wrong for name, wrong in checks.items() if name not in table.key),
         *([_nothing_brings_it()] if not table.key else []),
     )
-    found = F.when(~_is_empty() & ~is_of_another_table(table), of_change)
+    found = F.when(~_means_nothing(table), of_change)
     if table.options.tombstones is None:
         found = F.when(is_tombstone, _tombstone_problem()).otherwise(found)
     return F.when(F.col("_lake_key_unlike"), F.lit(MISREAD)).otherwise(found)

@@ -170,14 +170,14 @@ class LogOrder(Order):
         return f"the log ({', '.join(self.columns)})"
 
     def malformed(self) -> Expression | None:
-        others = [
+        wrong = [
             F.when(
                 ~F.col(name).rlike(form),
                 F.concat(F.lit(f"{name.removeprefix('__source_')} is "), F.col(name), F.lit(f", expected {told}")),
             )
             for name, (form, told) in self.forms.items()
         ]
-        return F.coalesce(*others) if others else None
+        return F.coalesce(*wrong) if wrong else None
 
     def missing(self, *, is_envelope: bool) -> str:
         fields = ", ".join(self.fields)

@@ -328,14 +328,11 @@ def test_tables_take_what_they_do_not_say_from_their_source(make_project: MakePr
 
 def test_a_topic_may_be_kept_twice(make_project: MakeProject) -> None:
     ids = {"id": "int", "v": "string"}
-    kept = {"other columns": table_of("few", {"id": "int"}, ["id"]), "its events": table_of("log", ids, [])}
-    for table in kept.values():
-        table["config"]["meta"]["ingest"]["topic"] = "shop.whole"
-    names = [
-        table.name
-        for table in make_project({"tables": [table_of("whole", ids, ["id"]), *kept.values()]}).source().tables
-    ]
-    assert names == ["whole", "few", "log"]
+    whole = table_of("whole", ids, ["id"])
+    few = table_of("few", {"id": "int"}, ["id"], topic="shop.whole")
+    its_events = table_of("log", ids, [], topic="shop.whole")
+    project = make_project({"tables": [whole, few, its_events]})
+    assert [table.name for table in project.source().tables] == ["whole", "few", "log"]
 
 
 def test_what_a_declaration_leaves_out_has_defaults(make_project: MakeProject) -> None:

@@ -54,9 +54,7 @@ def test_a_clock_that_was_set_back_is_refused(make_models: MakeModels) -> None:
     assert "by the clock of the machine that runs Spark" in models.dbt("run", "--full-refresh")["increment"].message
 
 
-def test_another_project_writes_no_table_of_its_package(
-    make_models: MakeModels, tmp_path: Path, server: Server | None
-) -> None:
+def test_another_project_writes_no_table_of_its_package(make_models: MakeModels, tmp_path: Path) -> None:
     """dbt takes no materialization from a package: its own appended, or merged, whatever was there."""
     models = make_models()
     models.write("increment", "select 1 as id, 'a' as value")
