@@ -31,21 +31,21 @@ logs: setup  ## The end of its logs (FOLLOW=1: go on)
 	@python -m dev.chain logs $(if $(FOLLOW),--follow)
 
 test: setup  ## The tests that need no server, in two processes
-	pytest -n 2 --dist loadfile --durations 40 --durations-min 5
+	pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 40 --durations-min 5
 
 test-real: setup  ## The tests against real servers, whose packages dev/servers.sh installs (Debian; as root)
 	@bash dev/servers.sh
 	pytest -n 2 --dist loadfile -m "real and not long"
 
-test-systems: setup  ## Each system, TICKIT by its demonstration: its events landed, its models built, its expected results
-	pytest -n 2 --dist loadfile -m "slow and not long" tests/systems
+test-systems: setup  ## Each system, TICKIT by its demonstration: its events landed, its models built, its expected results; projects, lakes and captures of others
+	pytest -n 2 --dist loadfile -m "systems and not long"
 
 test-athena: setup  ## A lake on S3 and Glue, and dbt's target athena beside Spark: on stand-ins of AWS on this machine
 	pytest -n 2 --dist loadfile -m "athena and not slow and not long" tests/athena --ignore tests/athena/engine
 	pytest -n 2 --dist loadfile -m "athena and not slow and not long" tests/athena/engine
 
 test-slow: setup  ## The whole covering array of forms; histories, transactions, erasure; landing and dbt killed, full disks; S3 broken off at every phase
-	pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not long" --ignore tests/systems
+	pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not long"
 
 test-long: setup  ## Many random histories and crashes: two hours or more; prints cases an hour (real servers: as root)
 	@bash dev/servers.sh
@@ -56,7 +56,7 @@ mutations: setup  ## Break ingest in one place at a time, on a copy, and list th
 	python -m dev.mutations
 
 test-fast: setup  ## The tests that need no Spark
-	pytest -m "not (spark or real or slow or long or athena)"
+	pytest -m "not (spark or real or systems or slow or long or athena)"
 
 lint: setup  ## ruff, which package of ingest imports which, mypy, sqlfluff, dbt parse, the rules of dbt-project-evaluator, affected_by against the queries, what Athena refuses, cfn-lint
 	ruff check .

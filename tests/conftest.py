@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from dbt.cli.main import dbtRunner
+from dbt_common.tests import enable_test_caching
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -29,6 +30,8 @@ from ingest.spark.jvm import end_java
 from ingest.spark.session import open_session
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+# Each project of a test has the same macros. dbt's own cache for tests parses each text once in a process.
+enable_test_caching()
 # The processes that tests run in are told a terminal's width, and have none.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.pop("COLUMNS", None)
@@ -42,6 +45,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "real: needs real database servers (make test-real)")
     config.addinivalue_line(
         "markers", "slow: histories, transactions, erasure, killed processes, full disks (make test-slow)"
+    )
+    config.addinivalue_line(
+        "markers", "systems: whole systems; projects, lakes and captures of others (make test-systems)"
     )
     config.addinivalue_line("markers", "athena: a lake on a stand-in for S3 and Glue (make test-athena)")
     config.addinivalue_line("markers", "long: many random cases or crashes (make test-long)")

@@ -20,7 +20,7 @@ from conftest import DbtProject, MakeProject
 from pyspark.sql import SparkSession
 from registry_server import serve, use_registry
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.systems]
 
 RECORDS = pa.schema(
     [

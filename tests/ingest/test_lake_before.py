@@ -20,7 +20,7 @@ from ingest.operations.replay import replay
 from ingest.silver.change_log import changes_of
 from ingest.silver.state import Counts
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.systems]
 WRITTEN = Path(__file__).with_name("lake_of_0_2.tar.xz")
 TABLES = [
     table_of(

@@ -148,6 +148,7 @@ def test_what_plays_an_example_says_that_none_is_installed(
 
 
 @pytest.mark.spark
+@pytest.mark.systems
 def test_a_source_of_somebody_elses_project_is_checked_and_landed(
     installed: Installed, make_project: MakeProject, tmp_path: Path
 ) -> None:

@@ -29,7 +29,7 @@ from ingest.silver import quarantine
 from ingest.silver.state import Counts
 from ingest.silver.table import SilverTable
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.systems]
 SCALE, SEED = 0.2, 42
 # An exposure is part of a build, and there is nothing to do for it.
 WELL = {"success", "pass", "no-op"}

@@ -30,7 +30,7 @@ from examples.moma.rows import BAKKER, BELJON, PICADOR, picador, snapshot
 from examples.moma.tables import ARTISTS, ARTWORKS, TABLES
 from ingest.cli.app import app
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.systems]
 DATA = REPOSITORY.parent / "shared" / "data"
 # After those of the captured snapshot, and those of a generated one.
 FIRST_LSN, FIRST_TS_MS = 3_692_866_569_488, 1_640_814_436_010

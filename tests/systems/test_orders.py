@@ -25,7 +25,7 @@ from ingest.landing.run import land
 from ingest.silver import quarantine
 from ingest.silver.state import Counts
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.systems]
 SCALE = 0.5
 TOPIC = "msk.datalake.cdc_events"
 CENT = Decimal("0.01")

@@ -37,7 +37,7 @@ from examples.pagila.tables import FILM, TABLES, Column, Table
 from ingest.landing.table import Landed
 from ingest.silver.state import Counts
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.systems]
 FORMS: Mapping[str, Form] = {"Parquet": "parquet", "JSON": "envelope"}
 SHARED = REPOSITORY.parent / "shared" / "data"
 CAPTURED = ("actor", "film", "film_actor")

@@ -17,7 +17,7 @@ from queries import require_queries_answer
 from dev.demo import Demonstrated, demonstrate
 from examples import system
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.systems]
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCALE = 0.01
 # An exposure is part of a build, and there is nothing to do for it.

@@ -22,7 +22,7 @@ from examples import Form, Summary, Written, generate, system
 from ingest.config.tables import Table
 from ingest.decode import json_forms
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.systems]
 
 SCALE, SEED = 0.005, 42
 DECLARATION = REPOSITORY / "models" / "staging" / "tickit" / "_tickit__sources.yml"
