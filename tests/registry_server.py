@@ -65,7 +65,10 @@ class Served:
         if of_api:
             version, place, options = of_api.groups()
             return self._of_apicurio(version, place, options)
-        found = self.schemas.get(path.removeprefix(CCOMPAT).removeprefix("/schemas/ids/"))
+        place = path.removeprefix(CCOMPAT)
+        if not re.match("/(schemas|subjects)/", place):
+            return Answer(404, {"error_code": 404, "message": "HTTP 404 Not Found"})
+        found = self.schemas.get(place.removeprefix("/schemas/ids/"))
         return Answer(200, found) if found else Answer(404, {"error_code": 40403, "message": "Schema not found"})
 
     def _of_apicurio(self, version: str, place: str, options: str) -> Answer:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, ClassVar, Literal
+from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -74,10 +75,10 @@ class RegistryConnection(BaseModel):
     @field_validator("url")
     @classmethod
     def _without_secret(cls, url: str) -> str:
-        if not re.match(r"https?://", url):
-            raise ValueError("expected http://... or https://...")
         if re.search(r"//[^/]*@", url):
             raise ValueError("username and password have keys of their own")
+        if not _is_one_address(url):
+            raise ValueError("expected one http://host:port/path or https://host/path")
         return url
 
     @property
@@ -95,6 +96,16 @@ class RegistryConnection(BaseModel):
                 "expected /apis/ccompat/v7 at its end, or `use_id: globalId`"
             )
         return self
+
+
+def _is_one_address(url: str) -> bool:
+    """Whether it leads to one server by HTTP. Clients of Kafka take several registries, with commas between."""
+    try:
+        parts = urlsplit(url)
+        is_server = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return is_server and not re.search(r"[,?#\s]", url)
 
 
 class EventConnection(BaseModel):

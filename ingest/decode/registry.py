@@ -187,8 +187,7 @@ class _Confluent(_Api):
     def _at(self, place: str) -> _Answer | None:
         response = self._get(self._url + place)
         answer = _json(response)
-        # A registry says what it lacks in an answer of its own; any other 404 comes from something else.
-        if response.status_code == 404 and isinstance(answer, dict) and "error_code" in answer:
+        if response.status_code == 404 and _is_of_confluent(answer):
             return None
         if response.status_code != 200 or not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
             raise self._error(
@@ -298,6 +297,15 @@ def _reference(told: dict[str, Any]) -> _Reference:
     group, artifact, version = told.get("groupId") or "default", told["artifactId"], told.get("version")
     place = f"/groups/{quote(group, safe='')}/artifacts/{quote(artifact, safe='')}/versions/{version}"
     return _Reference(told["name"], f"artifact {artifact} of group {group}, version {version}", place)
+
+
+def _is_of_confluent(answer: Any) -> bool:
+    """Whether a 404 says what the registry lacks, and not that the place is none of its API.
+
+    Both have an `error_code`. Of a place that is none the message is that of its web server, `HTTP 404 Not Found`. An
+    answer without a code is another server's.
+    """
+    return isinstance(answer, dict) and "error_code" in answer and not str(answer.get("message")).startswith("HTTP 404")
 
 
 def _is_of_apicurio(response: httpx.Response) -> bool:

@@ -312,6 +312,13 @@ def test_a_registry_that_is_closed_or_whose_schema_lacks_a_part_is_told_of_alike
             Registry(RegistryConnection(url=served.url, id_bytes=8)).schemas(["1"])
 
 
+def test_an_answer_of_no_such_place_is_not_one_of_no_such_id() -> None:
+    with serve(known({1: NEW})) as served:
+        assert list(Registry(RegistryConnection(url=served.url)).schemas(["1", "7"])) == ["1"]
+        with pytest.raises(InputError, match="answers /schemas/ids/1 with 404 Not Found, and no schema"):
+            Registry(RegistryConnection(url=f"{served.url}/registry")).schemas(["1"])
+
+
 def test_values_without_an_id_are_read_with_the_declared_schema(make_project: MakeProject, spark: SparkSession) -> None:
     project = make_project(items(schema_file="models/item.avsc"))
     project.write_models(json.dumps(OLD), "item.avsc")
@@ -341,6 +348,9 @@ def test_files_that_are_no_records_are_left_out_and_named(make_project: MakeProj
         ({"schema_file": "models/none.avsc", "format": "json"}, {}, "models/none.avsc"),
         ({"format": "protobuf"}, {}, "format"),
         ({}, {"url": "http://lake:geheim@registry"}, "keys of their own"),
+        ({}, {"url": "http://first:8081,http://second:8081"}, "expected one http://"),
+        ({}, {"url": "https://first,https://second"}, "expected one http://"),
+        ({}, {"url": "http://registry:port"}, "expected one http://"),
         ({}, {"password": "geheim", "username": "lake"}, "password is written into the file"),
         ({}, {"id_bytes": 5}, "id_bytes"),
         ({}, {"use_id": "artifactId"}, "use_id"),
