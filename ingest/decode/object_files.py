@@ -53,11 +53,12 @@ def read_files(
     `table` has the columns that are known (see `ingest.decode.json_events.json_parts`, of `thorough` and `by_examples`
     too).
     """
+    held_back = [HeldBack(file, reason) for file in files if (reason := _why_unread(file))]
+    files = [file for file in files if not _why_unread(file)]
     text = [file for file in files if file.encoding == "json"]
     of_avro: dict[str, list[EventFile]] = {}
     of_parquet: dict[str, tuple[Footer, list[EventFile]]] = {}
     of_records: list[EventFile] = []
-    held_back = [HeldBack(file, f"not read here: {_FORMS}") for file in files if file.encoding == "unread"]
     for file in files:
         if file.encoding == "avro":
             schema, reason = probe_avro(spark, file)
@@ -92,6 +93,16 @@ def read_files(
         with_file = records.select("*", F.col("_metadata.file_path").alias("_lake_file"))
         parts.extend(record_parts(with_file, table, registry, thorough=thorough, by_examples=by_examples))
     return tuple(parts), tuple(held_back)
+
+
+def _why_unread(file: EventFile) -> str:
+    """Why a file is not read at all, by its name; '' where it is."""
+    if file.encoding == "unread":
+        return f"not read here: {_FORMS}"
+    # Hadoop looks for a checksum beside each file of a local disk, by a name that it makes of the file's.
+    if file.path.startswith("file:") and ":" in file.name:
+        return "not read from a local disk: Hadoop takes no name there that has a colon. Give it another one"
+    return ""
 
 
 def _rows_part(rows: DataFrame, meanings: Mapping[str, str], table: Table, files: Sequence[EventFile]) -> Part:

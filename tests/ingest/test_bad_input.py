@@ -451,6 +451,14 @@ def test_names_with_blanks_and_patterns_are_names(make_project: MakeProject, spa
     landed = project.land_well(spark)["item"]
     assert (landed.counts, landed.taken) == (Counts(read=2, applied=2), 2)
     assert project.land_well(spark)["item"].taken == 0
+    (folder / "at 10:00.json").write_text(json.dumps(item("c", 90, 9)) + "\n", encoding="utf-8")
+    project.deliver(TOPIC, 5, [item("c", 50, 5)])
+    landed = project.land(spark)["item"]
+    assert (landed.counts, landed.taken) == (Counts(read=1, applied=1), 1)
+    assert landed.error is not None
+    assert "at 10:00.json is not read from a local disk: Hadoop takes no name there that has a colon" in plain(
+        landed.error
+    )
 
 
 def test_a_lake_that_cannot_be_written_lands_nothing_and_says_so(
