@@ -183,7 +183,7 @@ class LogOrder(Order):
         fields = ", ".join(self.fields)
         if is_envelope:
             return f"no log position: the envelope lacks {fields}"
-        return f"no log position: the connector's add.fields must hold {fields}"
+        return f"no log position: the connector's add.fields must hold {fields}, and add.fields.prefix be __"
 
 
 @dataclass(frozen=True)

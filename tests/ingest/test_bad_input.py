@@ -63,6 +63,7 @@ BAD: dict[str, tuple[str | dict[str, Any], str]] = {
     "something behind": (json.dumps(item("c", 30, 3)) + " and more", "not a JSON object"),
     "a brace too many": (json.dumps(item("c", 30, 3)) + "}", "something follows it in the text"),
     "a brace too many, nested": (json.dumps(item("c", 30, 3, note={"a": "b"})) + " }", "something follows it"),
+    "a control character": (json.dumps(item("c", 30, 3)).replace('"n"', '"\x00"'), "control character that is not"),
     "not a number, bare": (json.dumps(item("c", 30, 3, note=float("nan"))), "not a JSON object"),
     "infinite, bare": (json.dumps(item("c", 30, 3, more=-float("inf"))), "not a JSON object"),
     "another object": ({"hello": "world"}, "key column item_id is null"),
@@ -78,7 +79,7 @@ BAD: dict[str, tuple[str | dict[str, Any], str]] = {
     "not a number": (item("c", 30, 3, price="NaN"), "price: NaN is not exactly a decimal(8,2)"),
     "no date": (item("c", 30, 3, made_on="yesterday"), "made_on: yesterday is not exactly a date"),
     "unknown op": (item("x", 30, 3), "op is x, expected one of c, u, d, r"),
-    "no position": (item("u", None, 3), "no log position: the connector's add.fields must hold source.lsn"),
+    "no position": (item("u", None, 3), "add.fields must hold source.lsn, and add.fields.prefix be __"),
     "text for a position": ({**item("u", 1, 3), "__lsn": "0/16B3748"}, "__lsn: 0/16B3748 is not exactly a bigint"),
     "envelope without a row": (
         {"before": None, "after": None, "source": {"lsn": 30}, "op": "u"}, "the envelope has no row image"
