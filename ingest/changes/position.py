@@ -112,8 +112,11 @@ def placed_by_delivery(changes: DataFrame, table: Table) -> DataFrame:
         raised = F.when(~is_read() & ~is_unplaced(table) & commit_lsn().isNull(), own).otherwise(whole_log)
     placed = changes.withColumn("_lake_log", raised).withColumn("_lake_unplaced", is_unplaced(table))
     if table.options.tombstones == "delete":
-        is_behind = F.lag("__deleted").over(delivered.rowsBetween(-1, -1)) == "true"
-        says_nothing = F.col("_lake_unplaced") & ~is_read() & F.coalesce(is_behind, F.lit(False))
+        # What is set aside deletes nothing, and says nothing of others: it may have no key to be grouped by.
+        is_good = F.col("_lake_problem").isNull() & ~F.col("_lake_ignored")
+        is_gone = F.when(is_good, F.coalesce(F.col("__deleted") == "true", F.lit(False)))
+        is_behind = F.coalesce(F.last(is_gone, ignorenulls=True).over(delivered), F.lit(False))
+        says_nothing = F.col("_lake_unplaced") & ~is_read() & is_good & is_behind
         placed = placed.withColumn("_lake_ignored", F.col("_lake_ignored") | says_nothing)
     before = F.coalesce(F.max("_lake_log").over(delivered), F.lit(""))
     log = F.when(F.col("_lake_unplaced"), F.greatest("_lake_log", before)).otherwise(F.col("_lake_log"))

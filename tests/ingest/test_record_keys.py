@@ -159,6 +159,20 @@ def test_a_tombstone_whose_record_lost_its_key_is_quarantined(
     assert codes == ["missing_key" if policy else "tombstone"]
 
 
+def test_what_is_set_aside_keeps_no_tombstone_from_its_own_outcome(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """Two that have lost their keys are two rows; a delete without a place in the log deletes nothing."""
+    project = make_project(items(**ALL, tombstones="delete"))
+    bad = without_rewrite(pg("d", None, id=2))
+    tombstones: list[tuple[Value, Value]] = [({"id": 1}, None), (None, None), (None, None), ({"id": 2}, None)]
+    records(project, *((key, without_rewrite(event)) for key, event in PLAIN), ({"id": 2}, bad), *tombstones)
+    assert project.land_well(spark)["item"].counts == Counts(read=8, applied=3, superseded=2, quarantined=3)
+    assert [row["id"] for row in project.rows(spark, "item")] == [3]
+    codes = sorted(row["reason_code"] for row in project.quarantined(spark))
+    assert codes == ["missing_key", "missing_key", "missing_position"]
+
+
 @pytest.mark.slow
 def test_a_bare_tombstone_lacks_no_values_where_an_update_does(make_project: MakeProject, spark: SparkSession) -> None:
     """An update without a column says nothing of it; a tombstone says that all are gone."""
