@@ -68,8 +68,9 @@ class RecordKeys:
         InputError
             The registry does not answer; the declared schema is none.
         """
+        only = table.key[0] if len(table.key) == 1 else None
         if path := table.options.key_schema_file:
-            schema, problem = parsed(spark, schema_of_file(path))
+            schema, problem = parsed(spark, schema_of_file(path), only)
             if problem:
                 raise InputError(
                     problem, where=path, expected="the Avro schema of a record", action="correct it; nothing was landed"
@@ -79,7 +80,7 @@ class RecordKeys:
             return cls(meanings=_meanings_of_json(example))
         schemas, meanings = {}, dict(_meanings_of_json(example))
         for schema_id, written in registry.schemas(sorted(ids)).items():
-            schema, problem = parsed(spark, written)
+            schema, problem = parsed(spark, written, only)
             if not problem:
                 schemas[schema_id] = without_logical_types(schema)
                 meanings |= semantic_types(schemas[schema_id])

@@ -7,6 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from json import dumps, loads
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import quote, urlsplit
@@ -346,10 +347,13 @@ def schema_of_file(path: str) -> WrittenSchema:
         ) from error
 
 
-def parsed(spark: SparkSession, schema: WrittenSchema) -> tuple[str, str]:
+def parsed(spark: SparkSession, schema: WrittenSchema, only: str | None = None) -> tuple[str, str]:
     """The whole text of a record's schema, with all it refers to, and '' - or '' and why it is none.
 
     Avro's own parser reads it, so that what passes here is what Spark's decoder will take.
+
+    `only`: the column that a value of another type is: it is encoded as a record of this column alone (Avro
+    specification, "Complex Types", of records).
     """
     if schema.kind != "AVRO":
         return "", f"is of type {schema.kind}, expected AVRO"
@@ -361,7 +365,10 @@ def parsed(spark: SparkSession, schema: WrittenSchema) -> tuple[str, str]:
     except Py4JJavaError as error:
         return "", f"cannot be parsed: {first_line(str(error.java_exception.getMessage()))}"
     kind, text = str(whole.getType().getName()), str(whole.toString())
-    if kind != "record":
+    if kind != "record" and only:
+        fields = [{"name": only, "type": loads(text)}]
+        text = dumps({"type": "record", "name": "lake_value", "fields": fields})
+    elif kind != "record":
         return "", f"is a {kind}, expected a record"
     reason = unreadable(spark, text)
     return ("", f"is {reason}") if reason else (text, "")

@@ -31,10 +31,14 @@ def test_a_delete_is_of_its_records_key(make_project: MakeProject, spark: SparkS
         2: {"schema": key_schema, "payload": {"id": 2}},
         3: "3",
         4: b"\0\0\0\0\5" + b"\x08",  # Avro: 4
-        5: {"other": 5, "id": 5},
+        5: b"\0\0\0\0\6" + b"\x0a",  # Avro, of an int alone: 5
+        6: b"\0\0\0\0\7" + b"\x026",  # Avro, of a string alone: "6"
+        7: {"other": 7, "id": 7},
     }
     registered = {
-        "5": {"schema": json.dumps({"type": "record", "name": "Key", "fields": [{"name": "id", "type": "int"}]})}
+        "5": {"schema": json.dumps({"type": "record", "name": "Key", "fields": [{"name": "id", "type": "int"}]})},
+        "6": {"schema": json.dumps({"type": "int", "connect.type": "int16"})},
+        "7": {"schema": json.dumps("string")},
     }
     project = make_project(items(**ALL))
     with serve(registered) as registry:
@@ -42,18 +46,18 @@ def test_a_delete_is_of_its_records_key(make_project: MakeProject, spark: SparkS
         records(project, *(({"id": key}, envelope("c", 10 + key, after={"id": key, "note": "n"})) for key in keys))
         project.land_well(spark)
         # Of the last one the value holds another key: a filler.
-        befores = [None, None, None, None, {"id": 0, "note": ""}]
+        befores = [*[None] * 6, {"id": 0, "note": ""}]
         deletes = [(key, envelope("d", 30, before=before)) for key, before in zip(keys.values(), befores, strict=True)]
         unknown: list[tuple[Value, Value]] = [(None, envelope("d", 31)), ("Struct{id=1}", envelope("d", 32))]
         delivered = records(project, *deletes, *unknown, offset=10)
         counts = project.land_well(spark)["item"].counts
-        assert counts == Counts(read=delivered, applied=5, quarantined=2)
+        assert counts == Counts(read=delivered, applied=7, quarantined=2)
         assert project.rows(spark, "item") == []
         assert {row["reason_code"] for row in project.quarantined(spark)} == {"missing_key"}
         records(
             project, *(({"id": key}, envelope("u", 20, after={"id": key, "note": "late"})) for key in keys), offset=30
         )
-        assert project.land_well(spark)["item"].counts == Counts(read=5, superseded=5)
+        assert project.land_well(spark)["item"].counts == Counts(read=7, superseded=7)
     assert project.rows(spark, "item") == []
 
 
