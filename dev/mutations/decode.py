@@ -173,7 +173,7 @@ DECODE = (
     ),
     Mutation(
         "no table is one of transaction markers",
-        "ingest/decode/decoded.py",
+        "ingest/decode/control.py",
         " or {column.name for column in table.columns}",
         "",
         (f"{TRANSACTIONS}::test_a_transaction_that_has_not_ended_waits",),
@@ -181,7 +181,7 @@ DECODE = (
     Mutation(
         "a file that has grown is landed again, with a key or without one",
         "ingest/sources/files.py",
-        "        if not self.has_key:\n            self._require_unchanged()\n",
+        "        if not self.table.key:\n            self._require_unchanged()\n",
         "",
         ("tests/ingest/test_habits_of_landing.py::test_a_file_of_a_table_without_a_key_that_grows_is_refused",),
     ),

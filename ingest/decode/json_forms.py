@@ -18,7 +18,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ingest.config.tables import Table
-from ingest.decode.decoded import IMAGES, MEMBERS, control_of, is_control_schema
+from ingest.decode.control import control_of, is_control_schema
+from ingest.decode.decoded import IMAGES, MEMBERS
 from ingest.decode.flat_json import FlatForm
 from ingest.decode.foreign import FOREIGN, Foreign, foreign_of, foreign_problem
 from ingest.schema.connectors import connector_of

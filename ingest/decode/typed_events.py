@@ -15,8 +15,8 @@ from pyspark.sql import types as T
 
 from ingest.config.connectors import MetadataColumn
 from ingest.config.tables import Table
+from ingest.decode.control import CONTROL, is_control_schema
 from ingest.decode.decoded import (
-    CONTROL,
     IMAGES,
     MEMBERS,
     MISREAD,
@@ -26,7 +26,6 @@ from ingest.decode.decoded import (
     Part,
     decoded_changes,
     envelope_problem,
-    is_control_schema,
     lacking,
 )
 from ingest.decode.fields import EVENT_AS_JSON, Field

@@ -14,7 +14,6 @@ from decimal import Decimal
 from functools import partial, reduce
 from typing import Protocol
 
-from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
@@ -25,19 +24,17 @@ from ingest.changes.position import (
     is_unplaced,
     line_of,
     placed_by_delivery,
-    unplaced_offset,
     with_line,
     with_place_in_file,
     with_position,
 )
 from ingest.changes.truncates import truncated_rows
-from ingest.changes.unavailable import may_be_moved, with_removed_values
+from ingest.changes.unavailable import with_removed_values
 from ingest.config.tables import Table
-from ingest.decode.decoded import MISREAD
-from ingest.decode.source_table import source_table
 from ingest.errors import InputError
 from ingest.landing.completion import as_silver, told_again, with_every_value
 from ingest.landing.signs import one_table, tell_of_an_older_log
+from ingest.landing.summary import Summary, is_last, summary_columns
 from ingest.landing.tombstones import knowing_deletes, with_unexplained
 from ingest.schema.connectors import order_of
 from ingest.silver import change_log, quarantine
@@ -58,50 +55,6 @@ class _Keep(Protocol):
     """Materializes a frame's rows for as long as the batch is worked on (see `_kept`)."""
 
     def __call__(self, frame: DataFrame, *, at_once: bool = False) -> DataFrame: ...
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What a batch is made of, counted while the last change of each key is found.
-
-    `tombstones`: those that are ignored, and may be deletes. `silent`: rows of which no event says whether they are
-    deleted.
-    """
-
-    events: int = 0
-    keys: int = 0
-    superseded: int = 0
-    duplicate: int = 0
-    ignored: int = 0
-    quarantined: int = 0
-    truncates: int = 0
-    late: int = 0
-    unavailable: int = 0
-    mixed: int = 0
-    misread: int = 0
-    tombstones: int = 0
-    says_deletes: int = 0
-    silent: int = 0
-    deletes: int = 0
-    removed: int = 0
-    newest: str = ""
-    truncated: str = ""
-    truncated_ms: int | None = None
-    unplaced: str = ""
-    first_table: str | None = None
-    last_table: str | None = None
-
-    @property
-    def counts(self) -> Counts:
-        """What becomes of the events, unless a later step finds otherwise."""
-        return Counts(
-            read=self.events,
-            applied=self.keys + self.truncates,
-            superseded=self.superseded,
-            duplicate=self.duplicate,
-            ignored=self.ignored,
-            quarantined=self.quarantined,
-        )
 
 
 @dataclass(frozen=True)
@@ -279,49 +232,12 @@ def _counted(batch: Batch) -> Batch:
     table, before = batch.table, batch.before
     spark = batch.silver.spark
     told = Observation()
-    always = Shared.of(spark).built(f"counts of {table.relation}", table, partial(_summary_columns, table))
-    late = F.count_if(_is_last() & is_late(before.watermark, before.unplaced)).alias("late")
+    always = Shared.of(spark).built(f"counts of {table.relation}", table, partial(summary_columns, table))
+    late = F.count_if(is_last() & is_late(before.watermark, before.unplaced)).alias("late")
     ordered = prepared(batch.changes, f"ranks of {table.relation}", table, partial(ranked, table=table))
     rows = ordered.observe(told, late, *always)
     last = batch.keep(rows.where("_lake_rank = 1").drop(*_RANKS), at_once=True)
     return replace(batch, rows=last, found=Summary(**told.get))
-
-
-def _is_last() -> Expression:
-    return F.col("_lake_outcome").isNull() & (F.col("_lake_rank") == 1)
-
-
-def _summary_columns(table: Table) -> tuple[Expression, ...]:
-    """What `Summary` counts, but for the late changes: these follow from silver's state."""
-    good = F.col("_lake_outcome").isNull()
-    last = _is_last()
-    is_truncate = F.col("_lake_outcome") == "truncated"
-    of_table = F.when(~F.col("_lake_ignored"), source_table())
-    return (
-        F.count(F.lit(1)).alias("events"),
-        F.count_if(last).alias("keys"),
-        F.count_if(good & (F.col("_lake_rank") > 1) & ~F.col("_lake_repeated")).alias("superseded"),
-        F.count_if(good & F.col("_lake_repeated")).alias("duplicate"),
-        F.count_if(F.col("_lake_outcome") == "ignored").alias("ignored"),
-        F.count_if(F.col("_lake_outcome") == "quarantined").alias("quarantined"),
-        F.count_if(is_truncate).alias("truncates"),
-        F.count_if(last & F.col("_lake_unavailable").isNotNull()).alias("unavailable"),
-        F.count_if(F.col("_lake_mixed")).alias("mixed"),
-        F.count_if(F.col("_lake_problem") == MISREAD).alias("misread"),
-        F.count_if(F.col("_lake_ignored") & F.col("_lake_problem").isNotNull()).alias("tombstones"),
-        F.count_if("_lake_says_deletes").alias("says_deletes"),
-        F.count_if(good & ~F.col("_lake_says_deletes")).alias("silent"),
-        F.count_if(good & (F.col("__op") == "d")).alias("deletes"),
-        F.count_if(last & (F.col("__op") == "d") & ~F.col("_lake_is_oldest") & F.lit(may_be_moved(table))).alias(
-            "removed"
-        ),
-        F.coalesce(F.max(F.when(good | is_truncate, F.col("__position"))), F.lit("")).alias("newest"),
-        F.coalesce(F.max(F.when(is_truncate, F.col("__position"))), F.lit("")).alias("truncated"),
-        F.max_by("__source_ts_ms", F.when(is_truncate, F.col("__position"))).alias("truncated_ms"),
-        F.coalesce(F.max(F.when(last, unplaced_offset(table))), F.lit("")).alias("unplaced"),
-        F.min(of_table).alias("first_table"),
-        F.max(of_table).alias("last_table"),
-    )
 
 
 def _truncate(batch: Batch) -> Batch:

@@ -19,7 +19,8 @@ from ingest.config.tables import Table
 from ingest.silver.state import State
 
 if TYPE_CHECKING:
-    from ingest.landing.batch import Batch, Summary
+    from ingest.landing.batch import Batch
+    from ingest.landing.summary import Summary
 
 _LONE = "_lake_lone"
 
