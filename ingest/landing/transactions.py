@@ -147,13 +147,20 @@ def open_gate(spark: SparkSession, tables: Sequence[Table], pending: Mapping[str
     none = spark.createDataFrame([], "__transaction_id string, __transaction_total_order bigint, source_table string")
     every = reduce(DataFrame.unionByName, of_each, none).withColumnRenamed("__transaction_id", "transaction_id")
     seen = every.groupBy("source_table", "transaction_id").agg(F.count("*").alias("seen")).localCheckpoint()
+    waiting = seen.select("transaction_id").distinct()
     known = released(first.schema).read(spark)
-    ended = _ended(spark, first)
+    passed = waiting.limit(0) if known is None else known.select("transaction_id")
+    # Read once: those that may pass by now, and those that events wait of, whose names are looked at.
+    ended = (
+        _ended(spark, first)
+        .join(passed.withColumn("is_known", F.lit(True)), "transaction_id", "left")
+        .join(F.broadcast(waiting.withColumn("is_seen", F.lit(True))), "transaction_id", "left")
+        .where("is_known is null or is_seen")
+        .localCheckpoint()
+    )
     if not seen.isEmpty():
         _require_named(ended.join(F.broadcast(seen), "transaction_id"), tables)
-    if known is not None:
-        ended = ended.join(known, "transaction_id", "left_anti")
-    ended = ended.localCheckpoint()
+    ended = ended.where("is_known is null")
     blocked_at, blocked = _first_blocked(ended, seen, tables)
     whole = ended if blocked_at is None else ended.where(F.col("place") < blocked_at)
     now = datetime.now(UTC)
@@ -161,7 +168,6 @@ def open_gate(spark: SparkSession, tables: Sequence[Table], pending: Mapping[str
         news = whole.select("transaction_id", F.lit(now).alias("released_at"), F.lit(False).alias("forced"))
         released(first.schema).write(spark, news, "upsert")
         known = released(first.schema).read(spark)
-    waiting = seen.select("transaction_id").distinct()
     passing = waiting.join(known, "transaction_id", "left_semi") if known is not None else waiting.limit(0)
     return Gate(passing.localCheckpoint(), blocked)
 

@@ -164,7 +164,10 @@ def test_a_transaction_that_has_not_ended_waits(bank: Bank, spark: SparkSession)
     assert bank.at_cut(spark) == {"checking": {1: 60}, "saving": {1: 140}}
 
 
-def test_a_table_that_no_transaction_names_is_refused(make_project: MakeProject, spark: SparkSession) -> None:
+@pytest.mark.parametrize("markers_first", [False, True])
+def test_a_table_that_no_transaction_names_is_refused(
+    markers_first: bool, make_project: MakeProject, spark: SparkSession
+) -> None:
     """A router has renamed the topics: by theirs, the tables have other names than the markers say."""
     source = accounts(transaction_topic=TRANSACTIONS)
     for table in source["tables"]:
@@ -172,8 +175,11 @@ def test_a_table_that_no_transaction_names_is_refused(make_project: MakeProject,
     bank = Bank(make_project(source))
     name, events, end = bank.transaction(("checking", "c", 1, 60), ("saving", "c", 1, 140))
     bank.begin_and_end(end)
-    bank.deliver("lake.checking", [event for table, event in events if table == "checking"])
     bank.deliver("lake.saving", [])
+    if markers_first:
+        bank.deliver("lake.checking", [])
+        assert bank.land(spark)["checking"].error is None, "nothing waits of the transaction yet"
+    bank.deliver("lake.checking", [event for table, event in events if table == "checking"])
     told = bank.land(spark)["checking"].error
     assert told is not None
     assert f"transaction {name} has ended with events of bank.checking, bank.saving" in told.message
