@@ -23,7 +23,7 @@ from typing import Any
 from conftest import REPOSITORY, DbtProject, new_project, pg, table_of
 from pyspark.sql import SparkSession
 
-from ingest.silver.change_log import SUFFIX
+from ingest.config.tables import HISTORY
 from ingest.silver.state import State
 from ingest.silver.table import SilverTable
 
@@ -255,7 +255,7 @@ class Source:
 
     def require_history(self, spark: SparkSession) -> None:
         """The history holds every change once, and nothing else."""
-        rows = spark.read.format("hudi").load(f"{self.table}{SUFFIX}").collect()
+        rows = spark.read.format("hudi").load(f"{self.table}{HISTORY}").collect()
         assert sorted((row["__lsn"], row["id"], row["__op"]) for row in rows) == sorted(self.changes)
         assert all(row["v"] == row["__lsn"] for row in rows if row["__op"] != "d")
 

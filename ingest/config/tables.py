@@ -15,6 +15,8 @@ from pyspark.sql import types as T
 from ingest.config.connections import EventConnection, JdbcConnection, of_one_folder
 from ingest.config.connectors import TRANSACTIONAL, VIEWED, ConnectorName, StreamViewType
 
+# What the history of a table is called: its name, and this.
+HISTORY = "__changes"
 SemanticType = Literal[
     "io.debezium.time.Date",
     "io.debezium.time.Timestamp",
@@ -288,7 +290,7 @@ class Table:
     @property
     def beside(self) -> dict[str, str]:
         """The names that the table takes in its schema besides its own, and what each is of it."""
-        history = {f"{self.name}__changes": "history"} if self.options.history else {}
+        history = {f"{self.name}{HISTORY}": "history"} if self.options.history else {}
         return history | {f"{self.name}{suffix}": f"view {suffix}" for suffix in self.views}
 
     @property
@@ -343,6 +345,11 @@ class Table:
         types = {column.name: column.data_type for column in self.columns}
         whole = len(self.key) == 1 and isinstance(types[self.key[0]], T.IntegerType | T.LongType)
         return self.key[0] if whole else "__key"
+
+    @property
+    def alone(self) -> str:
+        """What names this table alone to a command of `lake`."""
+        return f"{self.source} --tables {self.name}"
 
     @property
     def relation(self) -> str:

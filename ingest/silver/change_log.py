@@ -28,7 +28,7 @@ from ingest.changes.position import (
     log_of,
     log_position,
 )
-from ingest.config.tables import Table
+from ingest.config.tables import HISTORY, Table
 from ingest.schema.change import OPTIONAL, UNAVAILABLE_SEPARATOR, silver_columns
 from ingest.silver.hudi import HudiTable
 from ingest.silver.state import State
@@ -36,7 +36,6 @@ from ingest.silver.table import SilverTable
 from ingest.spark.prepared import prepared
 
 log = logging.getLogger(__name__)
-SUFFIX = "__changes"
 # The columns of the history besides silver's own.
 _ADDED = ("__unavailable", "__change", "__rank", "__month")
 
@@ -45,8 +44,8 @@ def changes_of(silver: SilverTable) -> SilverTable:
     """The history of a silver table, beside it."""
     table = silver.table
     options = table.options.model_copy(update={"partition_by": ("__month",)})
-    named = replace(table, name=f"{table.name}{SUFFIX}", options=options)
-    return replace(silver, table=named, path=f"{silver.path}{SUFFIX}")
+    named = replace(table, name=f"{table.name}{HISTORY}", options=options)
+    return replace(silver, table=named, path=f"{silver.path}{HISTORY}")
 
 
 def put(
@@ -93,7 +92,7 @@ def put(
     """
     table = silver.table
     history = changes_of(silver)
-    begins = state is not None and (state.has_history is False or not _holds(history, state.history))
+    begins = state is not None and (state.has_history is False or not _holds(silver, state.history))
     good = _good(changes, table)
     if truncate is not None:
         before = _before(silver, history, is_whole=not begins, truncate=truncate) if state else None
@@ -115,18 +114,20 @@ def put(
     return next(completed for _, completed in history.hudi.timeline.instants())
 
 
-def _holds(history: SilverTable, instant: str) -> bool:
+def _holds(silver: SilverTable, instant: str) -> bool:
     """Whether the history has that commit, or any where it is ''. One that was put back from a copy of before has not:
     the changes since are gone from it."""
+    history = changes_of(silver)
     if not history.is_committed():
         return False
     is_there = not instant or any(completed == instant for _, completed in history.hudi.timeline.instants())
     if not is_there:
         log.warning(
             "%s lacks the commit of %s, as a copy of before would: it goes on with silver's rows, and changes between "
-            "are missing from it; `lake position --to earliest` brings those that the source still has",
+            "are missing from it; `lake position %s --to earliest` brings those that the source still has",
             history.table.relation,
             instant,
+            silver.table.alone,
         )
     return is_there
 

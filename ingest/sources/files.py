@@ -134,17 +134,14 @@ def no_such_folder(path: str) -> UnavailableError:
 
 @dataclass(frozen=True)
 class UnreadFiles(Unread):
-    """Files of events that have not been landed.
+    """Files of events that have not been landed."""
 
-    `has_key` is whether rows are told apart by a key; those of a table without one are by their places in the files.
-    """
-
+    table: Table
     root: str
     batch_bytes: int
     listed: tuple[EventFile, ...]
     before: FilesPosition
     files: tuple[EventFile, ...]
-    has_key: bool
 
     unit = "files"
 
@@ -174,7 +171,7 @@ class UnreadFiles(Unread):
         return replace(self, files=tuple(file for file in self.files if file in taken))
 
     def read(self) -> RawFiles:
-        if not self.has_key:
+        if not self.table.key:
             self._require_unchanged()
         return RawFiles(self.files)
 
@@ -191,7 +188,7 @@ class UnreadFiles(Unread):
                     where=file.path,
                     expected="files that stay as they are: no key says which of its rows are landed already",
                     action="give new events a file of their own, of another name; where it has none, skip it by "
-                    "`lake position --to latest`",
+                    f"`lake position {self.table.alone} --to latest`",
                 )
 
     def after(self, withheld: Withheld = NOTHING_WITHHELD) -> str:
@@ -209,8 +206,9 @@ class UnreadFiles(Unread):
                 f"files of topic {before.topic} were landed, and the declaration says {topic}",
                 where=self.root,
                 expected="the topic that was read before: of two tables, the rows would be mixed",
-                action=f"declare {before.topic} again; where {topic} is of the same table, `lake position --to "
-                "earliest` goes on with its files, with a raised `epoch` where its changes are of another log",
+                action=f"declare {before.topic} again; where {topic} is of the same table, `lake position "
+                f"{self.table.alone} --to earliest` goes on with its files, with a raised `epoch` where its changes "
+                "are of another log",
             )
         before = replace(before, topic=topic)
         return replace(self, before=before, files=tuple(before.pending(self.listed)))
@@ -238,10 +236,10 @@ class FilesSource(Source[FilesConnection]):
         root, files = TopicFolder.of(table).listing(self.spark)
         before = FilesPosition(topic=table.options.topic)
         return UnreadFiles(
+            table=table,
             root=root,
             batch_bytes=self.connection.batch_bytes,
             listed=tuple(files),
             before=before,
             files=tuple(before.pending(files)),
-            has_key=bool(table.key),
         )

@@ -52,7 +52,7 @@ class KafkaPosition:
 
     topics: Mapping[str, TopicPosition] = field(default_factory=dict)
 
-    def pending(self, listed: Iterable[Partition], *, where: str) -> list[Range]:
+    def pending(self, listed: Iterable[Partition], table: Table) -> list[Range]:
         """The records that were not landed yet, up to the ends of the listed partitions.
 
         Raises
@@ -82,10 +82,11 @@ class KafkaPosition:
         if lost:
             raise InputError(
                 "; ".join(dict.fromkeys(lost)),
-                where=where,
+                where=table.relation,
                 expected="every record since the last one that was landed",
                 action="take a snapshot of the table (Debezium's incremental snapshot) where changes may be lost, and "
-                "decide: `lake position --to earliest` goes on with what there is, `--to latest` with what will come",
+                f"decide: `lake position {table.alone} --to earliest` goes on with what there is, `--to latest` with "
+                "what will come",
             )
         return ranges
 
@@ -238,7 +239,7 @@ class UnreadRecords(Unread):
 
     def beyond(self, position: str) -> UnreadRecords:
         before = KafkaPosition.from_text(position)
-        return replace(self, before=before, ranges=tuple(before.pending(self.listed, where=self.table.relation)))
+        return replace(self, before=before, ranges=tuple(before.pending(self.listed, self.table)))
 
     def earliest(self, begin: str) -> str:
         return KafkaPosition.from_text(begin).earliest(self.listed).to_text()
@@ -260,7 +261,7 @@ class KafkaSource(Source[KafkaConnection]):
     def listed(self, table: Table) -> UnreadRecords:
         found = tuple(partitions(self.spark, table))
         before = KafkaPosition()
-        ranges = tuple(before.pending(found, where=table.relation))
+        ranges = tuple(before.pending(found, table))
         return UnreadRecords(self.spark, table, self.connection, found, before, ranges)
 
     def watch(self) -> KafkaWatch:

@@ -66,5 +66,5 @@ def require_kind(table: Table, position: str) -> str:
         f"the table was read from {_NAMES.get(kind, kind)}, and its connection is of type {table.connection.type} now",
         where=table.relation,
         expected="the kind of input that the table's position is of",
-        action="decide where to go on: `lake position --to earliest` or `--to latest`",
+        action=f"decide where to go on: `lake position {table.alone} --to earliest` or `--to latest`",
     )

@@ -123,7 +123,8 @@ class UnreadShards(Unread):
                 where=f"{self.table.relation}: {self.connection.where}",
                 expected="every record since the last one that was landed",
                 action="take a snapshot of the table (Debezium's incremental snapshot) where changes may be lost, and "
-                "decide: `lake position --to earliest` goes on with what there is, `--to latest` with what will come",
+                f"decide: `lake position {self.table.alone} --to earliest` goes on with what there is, `--to latest` "
+                "with what will come",
             )
         read = self.__dict__.get("_reader")
         return replace(self, before=before, done=read.done if read else self.done, taken=None)

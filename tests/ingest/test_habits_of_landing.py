@@ -439,10 +439,10 @@ def test_another_topic_of_files_is_refused_until_a_position_is_chosen(
         project.deliver(topic, 0, [pg("c", 10 + number, id=1, value=topic)])
     project.land_well(spark)
     declare(other, one)
-    for outcome in project.land(spark).values():
+    for name, outcome in project.land(spark).items():
         assert outcome.error is not None
         assert "were landed, and the declaration says" in outcome.error.message
-        assert "lake position --to earliest" in outcome.error.message
+        assert f"`lake position shop --tables {name} --to earliest`" in outcome.error.message
     assert project.rows(spark, "order_line", "value") == [{"value": one}]
     declare(one, "shop.payment_renamed")
     project.deliver("shop.payment_renamed", 0, [pg("u", 20, id=1, value="by its new name")])

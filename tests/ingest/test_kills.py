@@ -12,7 +12,7 @@ from killing import PHASES, TABLE, a_source, kill_when
 from lake import Lake
 from pyspark.sql import SparkSession
 
-from ingest.silver.change_log import SUFFIX
+from ingest.config.tables import HISTORY
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -47,10 +47,10 @@ def test_a_kill_between_the_commits_of_history_and_silver_doubles_nothing(
     committed = PHASES["committed, not registered"]
     for phase in ("committed, not registered", "files written, not committed", "committed, not registered"):
         before = committed(source.table)
-        assert kill_when(source, phase, SUFFIX), phase
+        assert kill_when(source, phase, HISTORY), phase
         assert committed(source.table) == before, f"silver was committed before the kill: {phase}"
         if phase == "committed, not registered":
-            ahead = spark.read.format("hudi").load(f"{source.table}{SUFFIX}")
+            ahead = spark.read.format("hudi").load(f"{source.table}{HISTORY}")
             assert ahead.count() == len(source.changes)
             if not before:
                 continue

@@ -81,7 +81,7 @@ class Played:
     def unread(self) -> UnreadShards:
         """What is unread now."""
         stream = StreamClient(self.connection).stream(self.name)
-        table = SimpleNamespace(relation=f"silver.{self.name}")
+        table = SimpleNamespace(relation=f"silver.{self.name}", alone=f"shop --tables {self.name}")
         listed = UnreadShards(None, table, self.connection, stream)  # type: ignore[arg-type]
         return listed.beyond(self.text(listed)) if self.position.shards else listed
 
@@ -198,7 +198,7 @@ def test_what_may_have_expired_is_an_error_and_what_is_there_is_not(connection: 
     played.stream.vanish("shardId-000000000001")
     with pytest.raises(InputError, match="shardId-000000000001 is gone, and was not read to its end") as caught:
         as_of(0)
-    assert "lake position --to earliest" in caught.value.message
+    assert f"`lake position shop --tables {played.name} --to earliest`" in caught.value.message
     played.stream.client.delete_stream(StreamName=played.name)
     with pytest.raises(InputError, match="there is no such stream"):
         as_of(0)

@@ -152,7 +152,7 @@ def test_records_that_expired_before_they_were_landed_are_for_somebody_to_decide
     error = project.land(spark)[name].error
     assert error is not None
     assert "partition 0: 5 records expired, from offset 10 on" in error.message
-    assert "lake position --to earliest" in error.message
+    assert f"`lake position shop --tables {name} --to earliest`" in error.message
     (declared,) = project.source().tables
     assert set_position(spark, declared, to_latest=to_latest).waiting == (0 if to_latest else 5)
     assert project.land_well(spark)[name].counts.read == (0 if to_latest else 5)

@@ -219,8 +219,8 @@ def test_records_that_may_have_expired_are_for_somebody_to_decide(
     error = project.land(spark)[name].error
     assert error is not None
     assert "the stream keeps records for 24 hours" in error.message
-    assert "lake position --to earliest" in error.message
     (declared_,) = project.source().tables
+    assert f"`lake position shop --tables {declared_.name} --to earliest`" in error.message
     monkeypatch.undo()
     # The stream's clock tells seconds: what arrived in the second of its listing is still to come.
     wait_until(lambda: StreamClient(kinesis).stream(stream.name).at_ms > put_by_ms, "a later second of the stream")
@@ -249,7 +249,7 @@ def test_a_shard_that_vanishes_before_it_was_read_stops_its_table_alone(
     error = landed["gone"].error
     assert error is not None
     assert "shardId-000000000001 is gone, and was not read to its end" in error.message
-    assert "lake position --to earliest" in error.message
+    assert "`lake position shop --tables gone --to earliest`" in error.message
     assert [landed[name].error for name in ("well", "still")] == [None, None]
     assert [landed[name].counts for name in ("well", "still")] == [Counts(1, applied=1)] * 2
     assert landed["gone"].counts == Counts()
