@@ -237,7 +237,7 @@ class Limit(Side):
 
     def take(self, topic: Topic) -> None:
         listed = partitions(self.spark, topic.table)
-        waiting = self._positions[topic.name].pending(listed, where=topic.name)
+        waiting = self._positions[topic.name].pending(listed, topic.table)
         rows = self.rows(topic, kafka.read(self.spark, topic.table, waiting))
         rows.write.mode("append").parquet(str(self.home / topic.name))
         ends = {(part.topic, part.partition): part.end for part in waiting}

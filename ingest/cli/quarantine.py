@@ -93,11 +93,12 @@ def quarantine_replay(
             except LakeError as error:
                 results.append(Landed(table, error=error))
                 tell_error(error.message)
+    failed = any(landed.error for landed in results)
     show_rows(
         [landed_json(landed) for landed in results if landed.counts.read],
         ("table", *Counts.__dataclass_fields__),
         as_json,
-        nothing=_NOTHING,
+        nothing="nothing was replayed" if failed else _NOTHING,
     )
-    if any(landed.counts.quarantined or landed.error for landed in results):
+    if failed or any(landed.counts.quarantined for landed in results):
         raise typer.Exit(1)

@@ -129,6 +129,10 @@ def land_table(
     """
     progress(table.name, "list", "")
     begun = Begun.of(spark, table)
+    if begun.state is None and (gone := begun.silver.gone()):
+        if not begun.pending.waiting:
+            raise gone
+        log.warning("%s: its folder was gone: it is landed anew, with what its source still has", table.relation)
     if not begun.pending.waiting:
         _conform(begun)
         _renew(begun)

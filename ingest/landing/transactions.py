@@ -246,7 +246,7 @@ def release(spark: SparkSession, table: Table, transaction: str) -> None:
         raise InputError(
             f"no transaction {transaction} has ended",
             where=f"{table.schema}._transactions",
-            expected="the id of one that is blocked, as `lake cut` names it",
+            expected=f"the id of one that is blocked, as `lake ingest {table.source}` names it",
         )
     rows = ended.select("transaction_id", F.current_timestamp().alias("released_at"), F.lit(True).alias("forced"))
     released(table.schema).write(spark, rows, "upsert")

@@ -33,7 +33,7 @@ class PendingPlan:
 def pending_plan(spark: SparkSession, table: Table) -> PendingPlan:
     """The plan of a table's next run, by the same steps. Writes nothing, and does not make the schema either."""
     try:
-        silver = SilverTable.of(spark, table) if spark.catalog.databaseExists(table.schema) else None
+        silver = SilverTable.to_look_at(spark, table)
         state = silver.state() if silver else None
         held = silver.held(state) if silver and state else None
         pending = pending_of(spark, table, state.position if state else None)

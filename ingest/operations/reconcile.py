@@ -149,7 +149,7 @@ def _compare(spark: SparkSession, found: Reconciled, against: Path | None, null_
     path = _oracle_file(table, against) if against else None
     if path is None and (against is not None or table.database is None):
         return found
-    silver = SilverTable.of(spark, table) if spark.catalog.databaseExists(table.schema) else None
+    silver = SilverTable.to_look_at(spark, table)
     state = silver.state() if silver else None
     if silver is None or state is None:
         raise InputError("is not landed yet", where=table.where, action=f"lake ingest {table.source}")

@@ -67,12 +67,13 @@ def status_of(spark: SparkSession, source: Source) -> list[TableStatus]:
 def _status(spark: SparkSession, table: Table, failed: str | None) -> TableStatus:
     found = TableStatus(table)
     try:
-        # Looking must not make the schema, which SilverTable.of would.
-        silver = SilverTable.of(spark, table) if spark.catalog.databaseExists(table.schema) else None
+        silver = SilverTable.to_look_at(spark, table)
         state = silver.state() if silver else None
         pending = pending_of(spark, table, state.position if state else None)
         found = replace(found, landed=pending.landed, waiting=pending.waiting, unit=pending.unit)
         found = replace(found, behind_ms=pending.behind_ms)
+        if silver and state is None and (gone := silver.gone()):
+            raise gone
         if silver and state:
             counted = {row["__deleted"]: row["count"] for row in silver.read().groupBy("__deleted").count().collect()}
             found = replace(

@@ -112,8 +112,7 @@ def compactions_of(spark: SparkSession, table: Table) -> tuple[list[PlannedCompa
 
 
 def _landed(spark: SparkSession, table: Table) -> SilverTable:
-    # Looking must not make the schema, which SilverTable.of would.
-    silver = SilverTable.of(spark, table) if spark.catalog.databaseExists(table.schema) else None
+    silver = SilverTable.to_look_at(spark, table)
     if silver is None or not silver.exists():
         raise WriteError(
             "there is no such table yet", where=table.relation, action=f"run `lake ingest {table.source}` first"

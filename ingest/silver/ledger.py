@@ -70,14 +70,14 @@ class Ledger:
                 root_cause(error),
                 where=self.hudi(spark).path,
                 expected="a whole Hudi table, as the catalog has it",
-                action=f"restore the folder from a copy; or move it away and `drop table {self.relation}`: what it "
-                "held is forgotten then",
+                action="restore the folder from a copy; or move it away, and "
+                f"`lake sql 'drop table {self.schema}.{self.name}'`: what it held is forgotten then",
             ) from error
         return rows.drop(*(name for name in rows.columns if name.startswith("_hoodie")))
 
     def _is_registered_anew(self, spark: SparkSession) -> bool:
         """Whether there is one that the catalog does not know, since it is another one or has dropped it."""
-        if not spark.catalog.databaseExists(self.schema):
+        if not HiveCatalog(spark).has_schema(self.schema):
             return False
         table = self.hudi(spark)
         if not table.exists() or table.timeline.is_empty():

@@ -62,6 +62,17 @@ class SilverTable:
         absolute = "://" in table.location or table.location.startswith("/")
         return cls(spark, table, table.location if absolute else f"{root}/{table.location}")
 
+    @classmethod
+    def to_look_at(cls, spark: SparkSession, table: Table) -> SilverTable | None:
+        """The table, where its schema is there: to look makes none, which `of` would.
+
+        Raises
+        ------
+        WriteError
+            It cannot be looked at.
+        """
+        return cls.of(spark, table) if HiveCatalog(spark).has_schema(table.schema) else None
+
     @property
     def hudi(self) -> HudiTable:
         """The Hudi table, to be read; a write says how many buckets it has (`HudiTable.of_buckets`)."""
@@ -168,6 +179,18 @@ class SilverTable:
             where=self.path,
             expected=f"a table written by lake ingest, with {STATE_KEY} in its timeline",
             action="move the table away to land it anew, or declare another location",
+        )
+
+    def gone(self) -> WriteError | None:
+        """That the table was there, and is no longer: the catalog has it, and its folder is not there. Else None."""
+        if self.exists() or not catalog_of(self.hudi).has(self._entry):
+            return None
+        return WriteError(
+            "its folder is gone, and the catalog has the table still",
+            where=self.path,
+            expected="the table, as it was landed",
+            action=f"put the folder back from a copy; or `lake ingest {self.table.source}` lands the table anew, with "
+            "what its source still has",
         )
 
     def required_state(self) -> State:

@@ -15,7 +15,9 @@ from typer.testing import CliRunner
 
 from ingest.cli.app import app
 from ingest.operations.erase import erase
+from ingest.operations.quarantine import quarantined_by_reason
 from ingest.operations.replay import replay
+from ingest.operations.status import status_of
 from ingest.silver.state import Counts
 
 pytestmark = pytest.mark.spark
@@ -138,6 +140,53 @@ def test_files_without_their_table_are_no_rows_of_a_new_one(
     shutil.move(folder, project.root / "away")
     project.land_well(spark)
     assert project.rows(spark, "orders", "id") == [{"id": 1}, {"id": 2}]
+
+
+def test_a_table_whose_folder_is_gone_is_told(
+    make_project: MakeProject, spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was not landed yet, and then landed anew, or nothing was new of it, where its source had nothing any more."""
+    project = shop(make_project)
+    project.land_well(spark)
+    table = project.source().tables[0]
+    shutil.rmtree(place(project, spark))
+    (status,) = status_of(spark, project.source())
+    assert (status.state, status.waiting) == ("failed", 1)
+    assert "its folder is gone, and the catalog has the table still" in str(status.error)
+    shutil.move(project.bronze / "shop.orders", project.root / "away")
+    (project.bronze / "shop.orders").mkdir()
+    assert "put the folder back from a copy" in refusal(project, spark)
+    (project.bronze / "shop.orders").rmdir()
+    shutil.move(project.root / "away", project.bronze / "shop.orders")
+    assert not caplog.messages
+    project.land_well(spark)
+    assert caplog.messages == [
+        f"{table.relation}: its folder was gone: it is landed anew, with what its source still has"
+    ]
+    assert project.rows(spark, "orders", "id") == [{"id": 1}, {"id": 2}]
+
+
+def test_a_lake_whose_catalog_was_lost_is_seen(make_project: MakeProject, spark: SparkSession) -> None:
+    """Nothing of it was landed yet, and nothing quarantined: the catalog knew no such schema."""
+    project = shop(make_project)
+    project.deliver("shop.orders", 2, ["{broken"])
+    (before,) = status_of(spark, project.source())
+    assert (before.state, spark.catalog.databaseExists(project.schema)) == ("not landed yet", False)
+    project.land_well(spark)
+    folder = place(project, spark).parent
+
+    def lose_catalog() -> None:
+        # The files go with the schema that is dropped.
+        shutil.move(folder, project.root / "kept")
+        spark.sql(f"drop schema {project.schema} cascade")
+        shutil.move(project.root / "kept", folder)
+
+    lose_catalog()
+    (after,) = status_of(spark, project.source())
+    assert (after.state, after.live_rows, after.totals.quarantined) == ("up to date", 2, 1)
+    lose_catalog()
+    (events,) = quarantined_by_reason(spark, project.source())
+    assert events["events"] == 1
 
 
 @pytest.mark.slow

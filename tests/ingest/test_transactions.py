@@ -230,6 +230,8 @@ def test_a_lost_event_is_named_and_can_be_given_up(bank: Bank, spark: SparkSessi
     bank.send(later)
     bank.begin_and_end(end, later_end)
     assert name in bank.land(spark)["checking"].waits_for
+    with pytest.raises(InputError, match="one that is blocked, as `lake ingest shop` names it"):
+        release(spark, bank.source().tables[0], f"{name}0")
     release(spark, bank.source().tables[0], name)
     assert [landed.waiting for landed in bank.land(spark).values()] == [0, 0]
     assert bank.at_cut(spark) == {"checking": {1: 60, 2: 5}, "saving": {1: 100}}

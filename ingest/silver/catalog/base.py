@@ -54,6 +54,16 @@ class Catalog(ABC):
         """
 
     @abstractmethod
+    def has(self, entry: Entry) -> bool:
+        """Whether it knows the table under its name, at its place.
+
+        Raises
+        ------
+        WriteError
+            The catalog does not say.
+        """
+
+    @abstractmethod
     def drop(self, schema: str, names: Sequence[str]) -> None:
         """Forgets tables; those that it does not know it leaves out. No file is touched.
 

@@ -69,6 +69,10 @@ class GlueCatalog(Catalog):
         except (PySparkException, Py4JJavaError) as error:
             raise write_error(error, where=entry.hudi.options.relation) from error
 
+    def has(self, entry: Entry) -> bool:
+        """Whether the session knows the table under its name, at its place."""
+        return self.session.has(entry)
+
     def _companions(self, schema: str) -> list[Entry]:
         """What the session has beside the tables of a schema, and Glue was not told of."""
         spark, folder = self.session.spark, self.session.folder_of(schema)

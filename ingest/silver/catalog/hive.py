@@ -48,6 +48,27 @@ class HiveCatalog(Catalog):
         except (PySparkException, Py4JJavaError) as error:
             raise write_error(error, where=f"schema {schema}") from error
 
+    def has_schema(self, schema: str) -> bool:
+        """Whether there is a schema. To look makes none; but one whose folder is there, as of a catalog that was lost,
+        is made known again.
+
+        Raises
+        ------
+        WriteError
+            It cannot be looked at.
+        """
+        try:
+            if self.spark.catalog.databaseExists(schema):
+                return True
+            # Where `create database` puts it.
+            place = self.spark._jsparkSession.sessionState().catalog().getDefaultDBPath(schema).toString()
+            warehouse = self.spark.conf.get("spark.sql.warehouse.dir")
+            folder = java_class(self.spark, "org.apache.hadoop.fs.Path")(f"{warehouse}/{place}")
+            is_there = bool(folder.getFileSystem(self.spark._jsc.hadoopConfiguration()).exists(folder))
+        except (PySparkException, Py4JJavaError) as error:
+            raise write_error(error, where=f"schema {schema}") from error
+        return is_there and bool(self.made_folder_of(schema))
+
     def folder_of(self, schema: str) -> str:
         """Where the tables of a schema are that is there.
 
@@ -78,6 +99,15 @@ class HiveCatalog(Catalog):
                 refresh(spark, f"`{entry.schema}`.`{name}`")
         except (PySparkException, Py4JJavaError) as error:
             raise write_error(error, where=entry.hudi.options.relation) from error
+
+    def has(self, entry: Entry) -> bool:
+        """Whether it knows the table under its name, at its place."""
+        name = entry.hudi.options.name
+        try:
+            found = self._known(entry).get(name.lower())
+        except (PySparkException, Py4JJavaError) as error:
+            raise write_error(error, where=entry.hudi.options.relation) from error
+        return found is not None and _is_of(found, entry)
 
     def _known(self, entry: Entry) -> dict[str, Any]:
         """What the catalog has under the names of an entry, in lower case."""
@@ -128,12 +158,10 @@ class HiveCatalog(Catalog):
 
 def _require_same(found: Any, entry: Entry, name: str) -> None:
     """By its name readers find the table, and not a view, or a table that is somewhere else or of another kind."""
-    location = found.storage().locationUri()
-    place = str(location.get()) if location.isDefined() else ""
-    provider = str(found.provider().get()).lower() if found.provider().isDefined() else "Hive"
-    if provider == "hudi" and _plain(unquote(place)) == _plain(entry.hudi.path):
+    if _is_of(found, entry):
         return
-    kind = f"a table of {provider} at {place}" if place else "a view"
+    place = _place(found)
+    kind = f"a table of {_provider(found)} at {place}" if place else "a view"
     raise WriteError(
         f"the catalog has {kind} under that name",
         where=f"`{entry.schema}`.`{name}`",
@@ -141,6 +169,19 @@ def _require_same(found: Any, entry: Entry, name: str) -> None:
         action="drop it there (`drop table`, `drop view`), or declare another `identifier`, and run again: what was "
         "read is landed, and readers do not find it by this name",
     )
+
+
+def _is_of(found: Any, entry: Entry) -> bool:
+    return _provider(found) == "hudi" and _plain(unquote(_place(found))) == _plain(entry.hudi.path)
+
+
+def _provider(found: Any) -> str:
+    return str(found.provider().get()).lower() if found.provider().isDefined() else "Hive"
+
+
+def _place(found: Any) -> str:
+    location = found.storage().locationUri()
+    return str(location.get()) if location.isDefined() else ""
 
 
 def _plain(place: str) -> str:
