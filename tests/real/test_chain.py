@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 import stat
 import uuid
+from itertools import islice
 from pathlib import Path
 
 import httpx
@@ -14,8 +16,9 @@ import pytest
 from continuously import wait_until
 from listening import listening
 
+from dev.chain.connectors import FOLDER, Connector, deploy
 from dev.chain.databases import system_of
-from dev.chain.processes import free_port
+from dev.chain.processes import free_port, run
 from dev.chain.servers import Kafka
 from dev.chain.settings import HOST, PORTS, read_passwords
 from examples import databases
@@ -85,6 +88,27 @@ def test_the_snapshot_comes_as_json_beside_it(live: Live) -> None:
         values = events[table.full_name]
         assert {"before", "after", "source", "op", "transaction"} <= set(values[0])
         assert sorted(value["after"][table.key] for value in values) == rows[table.full_name].column(0).to_pylist()
+
+
+@pytest.mark.parametrize("name", ["tickit-json-postgresql", "orders-outbox"])
+def test_a_null_stays_null_where_its_column_has_a_default(name: str, live: Live) -> None:
+    """In envelopes and unwrapped, as the connectors of JSON are set: else Kafka Connect writes the column's default."""
+    prefix, server = f"nulls_{name[:6]}", live.chain.postgresql
+    script = f"""create table public.{prefix} (id int primary key, note text default 'none', score int default 5);
+        insert into public.{prefix} values (1, null, null), (2, 'some', 6);
+        grant select on public.{prefix} to debezium; create publication {prefix} for table public.{prefix};"""
+    run(server.client("tickit"), where=server.folder, text=script, **server.client_environment())
+    own = {"database.dbname": "tickit", "table.include.list": f"public.{prefix}", "publication.name": prefix,
+           "slot.name": prefix, "topic.prefix": prefix}  # fmt: skip
+    connector = Connector(prefix, {**Connector.read(FOLDER / f"{name}.json").config, **own})
+    deploy(live.chain.connect, [connector])
+    topic = f"{prefix}.public.{prefix}"
+    wait_until(lambda: live.topics.ends().get(topic) == 2, "two events")
+    with live.topics.reading(re.escape(topic)) as coming:
+        values = [live.topics.decode(record.value) for record in islice(coming, 2)]
+    rows = [value.get("after", value) for value in values]
+    assert sorted((row["id"], row["note"], row["score"]) for row in rows) == [(1, None, None), (2, "some", 6)]
+    httpx.delete(f"{live.chain.connect.address}/connectors/{prefix}", timeout=60).raise_for_status()
 
 
 def test_changes_reach_the_databases_and_their_events_can_be_ordered(live: Live) -> None:
