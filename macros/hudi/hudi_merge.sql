@@ -7,8 +7,13 @@
 -#}
 {% macro hudi_merge(target, present_columns, wanted, columns, before, upstreams) -%}
     {%- set key = key_columns(config.get('unique_key'), model.unique_id) -%}
-    {%- set changes = upstream_changes(before.told, upstreams) -%}
-    {%- if changes.whole is none and not changes.changed -%}
+    {#- A pre_hook may have written to what the model reads, of which was asked before, or to the table -#}
+    {%- set changes = upstream_changes(before.told, upstreams_now(upstreams) if pre_hooks else upstreams) -%}
+    {%- set run = {'is_done': false, 'whole': changes.whole, 'stands_on': before.instant} -%}
+    {%- if pre_hooks and run.whole is none and hudi_instants(target)[0] != run.stands_on -%}
+        {%- do run.update({'whole': 'a pre_hook has written to it', 'stands_on': hudi_instants(target)[0]}) -%}
+    {%- endif -%}
+    {%- if run.whole is none and not changes.changed -%}
         {%- do log(target ~ ': nothing upstream has changed', info=true) -%}
         {%- call statement('main') -%} select 'nothing upstream has changed' as result {%- endcall -%}
         {%- do return('') -%}
@@ -21,7 +26,6 @@
         {%- do return('') -%}
     {%- endif -%}
 
-    {%- set run = {'is_done': false, 'whole': changes.whole, 'stands_on': before.instant} -%}
     {%- for attempt in range(3) -%}
         {%- if not run.is_done -%}
             {%- set present, source, kept = target, wanted, [] -%}

@@ -49,10 +49,12 @@
     {%- if told is none -%}
         {%- do return(false) -%}
     {%- endif -%}
-    {%- for name, version in _versions(told.tables.keys(), {}, told).items() if version != told.tables[name] -%}
-        {%- do return(true) -%}
-    {%- endfor -%}
-    {%- do return(false) -%}
+    {%- do return(upstreams_now(told) != told) -%}
+{%- endmacro %}
+
+{#- What was told, with the versions that the tables have now. -#}
+{% macro upstreams_now(told) -%}
+    {%- do return(dict(told, tables=_versions(told.tables.keys(), {}, told))) -%}
 {%- endmacro %}
 
 {#- Of relations and of what is told already, by names without quotes. Views and what has no version are left out, or told. -#}

@@ -342,6 +342,24 @@ def test_a_commit_between_is_not_overlooked(make_models: MakeModels) -> None:
     assert models.rows("model") == numbers("b", 6)
 
 
+def test_what_a_pre_hook_writes_is_no_surprise(make_models: MakeModels) -> None:
+    models = make_models()
+    models.write("base", NUMBERS.format("'a'", 4))
+    models.write("model", "select * from {{ ref('base') }}", pre_hook="select 1")
+    models.run()
+    # The table, which has lost a row that no commit upstream tells of; and what the model reads.
+    for told, hook in {
+        "a pre_hook has written to it": "delete from {{ this }} where id = 2",
+        f"{models.relation('base')} has changed, and affected_by does not name it": (
+            "update {{ this.schema }}.base set value = 'b' where id = 2"
+        ),
+    }.items():
+        models.write("model", "select * from {{ ref('base') }}", pre_hook=hook)
+        models.run("model")
+        assert models.told("model") == [f"the whole table is compared: {told}", "1 rows differ"]
+        assert models.rows("model") == models.rows("base")
+
+
 def test_a_commit_that_had_not_seen_the_one_before_it_is_not_trusted(make_models: MakeModels) -> None:
     models = make_models()
     models.write("model", NUMBERS.format("'a'", 4))
