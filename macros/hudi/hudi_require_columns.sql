@@ -1,4 +1,4 @@
-{#- What a configuration names must be columns of the model's select: key, ordering fields, partitions. -#}
+{#- What a configuration names must be columns of the model's select: key, ordering fields, partitions, a batch's time. -#}
 {% macro hudi_require_columns(columns, model_name) -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- set known = names | map('lower') | list -%}
@@ -7,6 +7,7 @@
     {%- set named = [
         ('unique_key', key_columns(config.get('unique_key'), model_name)),
         ('partition_by', hudi_partitions()),
+        ('event_time', [config.get('event_time')] if model.batch else []),
         ('orderingFields', [ordering] if ordering else []),
         ('affected_by', affected_by() | map(attribute='by') | map('list') | sum(start=[])),
     ] -%}

@@ -1,7 +1,7 @@
 {#-
     A temporary view of what a table is to hold. Its name holds the schema: the embedded session is one for all threads.
     Spark takes time travel into no view: a select with it is kept as a table below. What the configuration names must be
-    in it; constraints are checked as its rows are read, and comments come with its columns.
+    in it; constraints and the time of a batch are checked as its rows are read, and comments come with its columns.
 -#}
 {% macro hudi_wanted(target, sql) -%}
     {%- do hudi_options() -%}    {#- also where the table is there, and a run looks at none of them -#}
@@ -20,7 +20,7 @@
     {%- endif -%}
     {%- do hudi_require_columns(columns, model.unique_id) -%}
     {%- do hudi_require_types(columns, model.unique_id) -%}
-    {%- set names, broken = columns | map(attribute='name') | list, hudi_broken_constraints() -%}
+    {%- set names, broken = columns | map(attribute='name') | list, hudi_broken_constraints() + hudi_broken_batch() -%}
     {%- if broken or config.persist_column_docs() -%}
         {%- set comments = hudi_descriptions() if config.persist_column_docs() else {} -%}
         {%- set select -%}

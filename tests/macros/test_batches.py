@@ -76,6 +76,18 @@ def test_a_batch_has_an_index_that_looks_into_its_partition(make_models: MakeMod
     assert models.tables() == {"events"}
 
 
+@pytest.mark.parametrize("at", ["at + interval 12 hours", "if(id = 1, null, at)"])
+def test_a_row_of_no_time_of_its_batch_is_refused(at: str, make_models: MakeModels) -> None:
+    """The next batch would take its place: a row is lost that no run has left out."""
+    models = make_models()
+    write_events(models, "a", "(1,'1','A'), (2,'2','A')")
+    models.write("model", f"select id, {at} as at, day, region, value from {{{{ ref('events') }}}}", **MICROBATCH)
+    assert run_days(models) == "error"
+    told = (models.project.root / "target" / "dbt.log").read_text(encoding="utf-8")
+    assert "got a row whose at is null, or no time of its batch (2026-01-01 00:00:00+00:00 to 2026-01-02" in told
+    assert models.tables() == {"events"}
+
+
 @pytest.mark.slow
 def test_a_refused_batch_keeps_no_later_one_from_a_table_as_it_was(make_models: MakeModels) -> None:
     models = make_models()
