@@ -238,8 +238,9 @@ def _require_own_catalog(session: SparkSession, project: Project, settings: Mapp
             f"the catalog is that of the lake in {made_for.parent}: its tables are there",
             where=str(folder.resolve()),
             expected="a lake in the folder in which it was made",
-            action=f"put the lake back into {made_for.parent}; or, for a lake of its own, remove this folder and those "
-            "of dbt's tables in warehouse: `lake ingest` makes silver known again, and dbt builds its tables",
+            action=f"put the lake back into {made_for.parent}; or, for a lake of its own, remove this folder: `lake "
+            "ingest` makes silver known again, `create table ... using hudi location ...` a snapshot with its history, "
+            "and dbt builds its other tables, once their folders in warehouse are moved away",
         )
 
 
