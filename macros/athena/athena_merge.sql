@@ -56,11 +56,13 @@
                 union all
                 select false as _lake_is_wanted, {{ names }}
                 from {{ target }}
-                {{- _where_of_batch() }}
+                {%- if athena_is_in_batch() %}
+                where {{ athena_is_in_batch() }}
+                {%- endif %}
             )
             group by {{ hudi_quoted(key) }}
         )
-        where {{ '_lake_wanted_count > 0 and ' if part is not none and not _where_of_batch() }}(
+        where {{ '_lake_wanted_count > 0 and ' if part is not none and not athena_is_in_batch() }}(
             _lake_wanted_count <> 1 or _lake_present_count <> 1 or _lake_wanted_row is distinct from _lake_present_row
         )
     ) as changed
@@ -74,16 +76,15 @@
         values ({% for column in columns %}changed.{{ adapter.quote(column) }}{{ ', ' if not loop.last }}{% endfor %})
 {%- endmacro %}
 
-{#- The rows of the table that a batch of a microbatch takes the place of; nothing outside of one. -#}
-{% macro _where_of_batch() -%}
+{#- Whether a row has a time of the batch of a microbatch; none outside of one. -#}
+{% macro athena_is_in_batch() -%}
     {%- set begin, end = config.get('__dbt_internal_microbatch_event_time_start'), config.get('__dbt_internal_microbatch_event_time_end') -%}
     {%- if begin and end -%}
         {%- set event_time = 'cast(' ~ adapter.quote(config.get('event_time')) ~ ' as timestamp)' -%}
-        {%- set form = '%Y-%m-%d %H:%M:%S' %}
-                where
-                    {{ event_time }} >= timestamp '{{ begin.strftime(form) }}'
-                    and {{ event_time }} < timestamp '{{ end.strftime(form) }}'
+        {%- set form = '%Y-%m-%d %H:%M:%S' -%}
+        {%- do return(event_time ~ " >= timestamp '" ~ begin.strftime(form) ~ "' and " ~ event_time ~ " < timestamp '" ~ end.strftime(form) ~ "'") -%}
     {%- endif -%}
+    {%- do return(none) -%}
 {%- endmacro %}
 
 {#- The columns that are merged; new ones are added to the table where `on_schema_change` says so. -#}

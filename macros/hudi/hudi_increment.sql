@@ -129,13 +129,13 @@
     When a row is none of the batch that the model's select gives it in, and what is said then. The batch of its own time would take its
     place, and one without a time any batch that has such rows.
 -#}
-{% macro hudi_broken_batch() -%}
-    {%- if not model.batch -%}
+{% macro hudi_broken_batch(is_in_batch) -%}
+    {%- if not is_in_batch -%}
         {%- do return([]) -%}
     {%- endif -%}
     {%- set event_time = config.get('event_time') -%}
     {%- do return([(
-        'not coalesce(' ~ _is_in_batch() ~ ', false)',
+        'not coalesce(' ~ is_in_batch ~ ', false)',
         model.unique_id ~ ": got a row whose " ~ event_time ~ " is null, or no time of its batch (" ~ model.batch.event_time_start ~ " to "
         ~ model.batch.event_time_end ~ "), expected one within: the batch of that time would take its place; leave the row out, or make "
         ~ event_time ~ " of the event_time of what the model reads; nothing of the batch was written"

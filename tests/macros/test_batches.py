@@ -76,7 +76,7 @@ def test_a_batch_has_an_index_that_looks_into_its_partition(make_models: MakeMod
     assert models.tables() == {"events"}
 
 
-@pytest.mark.parametrize("at", ["at + interval 12 hours", "if(id = 1, null, at)"])
+@pytest.mark.parametrize("at", ["at + interval 12 hours", pytest.param("if(id = 1, null, at)", marks=pytest.mark.slow)])
 def test_a_row_of_no_time_of_its_batch_is_refused(at: str, make_models: MakeModels) -> None:
     """The next batch would take its place: a row is lost that no run has left out."""
     models = make_models()

@@ -243,6 +243,19 @@ def test_a_batch_takes_the_place_of_its_rows(models: AthenaModels) -> None:
     assert [row[0] for row in models.rows("daily")] == ["2"]
 
 
+def test_a_row_of_no_time_of_its_batch_is_refused(models: AthenaModels) -> None:
+    """The batch of that time would remove it again: a row is lost that no run has left out."""
+    event = {"event_time": "at", "batch_size": "day", "begin": "2026-01-01", "unique_key": "id", "lookback": 0}
+    models.write("events", "select 1 as id, cast(timestamp '2026-01-01 20:00:00' as timestamp(6)) as at",
+                 unique_key="id", event_time="at")  # fmt: skip
+    models.run()
+    select = "select id, at + interval '6' hour as at from {{ ref('events') }}"
+    models.write("daily", select, incremental_strategy="microbatch", partition_by=["id"], **event)
+    models.refusal("daily", "--event-time-start", "2026-01-01", "--event-time-end", "2026-01-02")
+    told = next(models.root.glob("*/dbt.log")).read_text(encoding="utf-8")
+    assert "Cannot cast 'model.tested.daily: got a row whose at is null, or no time of its batch (2026-01-01" in told
+
+
 def test_a_table_stays_where_no_rows_are_read(models: AthenaModels) -> None:
     """With `--empty` a model's select is looked at, and its table left."""
     models.write("source", "select 1 as id", unique_key="id")
