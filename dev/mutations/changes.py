@@ -166,4 +166,11 @@ CHANGES = (
         'F.when(is_unplaced(table) | is_read(), "read")',
         (f"{KEYS}::test_what_has_no_place_in_the_log_comes_behind_a_snapshot_s_row",),
     ),
+    Mutation(
+        "a tombstone behind what is set aside says nothing",
+        "ingest/changes/position.py",
+        'F.when(is_good, F.coalesce(F.col("__deleted") == "true", F.lit(False)))',
+        'F.coalesce(F.col("__deleted") == "true", F.lit(False))',
+        (f"{KEYS}::test_what_is_set_aside_keeps_no_tombstone_from_its_own_outcome",),
+    ),
 )

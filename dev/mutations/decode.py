@@ -206,4 +206,11 @@ DECODE = (
         "    if False:\n",
         (f"{LANDED}::test_a_topic_of_several_tables_mixes_no_rows",),
     ),
+    Mutation(
+        "a registry's answer of no such place is one of no such id",
+        "ingest/decode/registry.py",
+        ' and not str(answer.get("message")).startswith("HTTP 404")',
+        "",
+        (f"{REGISTRY}::test_an_answer_of_no_such_place_is_not_one_of_no_such_id",),
+    ),
 )

@@ -213,4 +213,11 @@ LANDING = (
         "if False and not",
         (f"{LANDED}::test_a_log_that_seems_to_have_begun_again_is_told",),
     ),
+    Mutation(
+        "a table whose folder is gone is landed anew without a word",
+        "ingest/landing/table.py",
+        "begun.state is None and (gone := begun.silver.gone())",
+        "(gone := None)",
+        ("tests/ingest/test_habits_of_hudi.py::test_a_table_whose_folder_is_gone_is_told",),
+    ),
 )

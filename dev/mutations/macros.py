@@ -188,4 +188,18 @@ MACROS = (
         "false",
         (f"{HABITS}::test_another_project_writes_no_table_of_its_package",),
     ),
+    Mutation(
+        "a batch writes rows of another time",
+        "macros/hudi/hudi_increment.sql",
+        "'not coalesce(' ~ is_in_batch ~ ', false)'",
+        "'false'",
+        ("tests/macros/test_batches.py::test_a_row_of_no_time_of_its_batch_is_refused",),
+    ),
+    Mutation(
+        "what a pre_hook has written to the table is not seen",
+        "macros/hudi/hudi_merge.sql",
+        "pre_hooks and run.whole is none",
+        "false and run.whole is none",
+        (f"{HABITS}::test_what_a_pre_hook_writes_is_no_surprise",),
+    ),
 )
