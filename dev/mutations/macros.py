@@ -191,7 +191,7 @@ MACROS = (
     Mutation(
         "a batch writes rows of another time",
         "macros/hudi/hudi_increment.sql",
-        "'not coalesce(' ~ is_in_batch ~ ', false)'",
+        "'not coalesce(' ~ condition ~ ', false)'",
         "'false'",
         ("tests/macros/test_batches.py::test_a_row_of_no_time_of_its_batch_is_refused",),
     ),

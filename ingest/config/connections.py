@@ -74,7 +74,7 @@ class RegistryConnection(BaseModel):
 
     @field_validator("url")
     @classmethod
-    def _without_secret(cls, url: str) -> str:
+    def _one_address(cls, url: str) -> str:
         if re.search(r"//[^/]*@", url):
             raise ValueError("username and password have keys of their own")
         if not _is_one_address(url):

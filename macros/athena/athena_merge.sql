@@ -23,7 +23,7 @@
 -#}
 {% macro athena_merge_sql(target, rows, key, columns, part) -%}
     {%- set names, own = hudi_quoted(columns), 'row(' ~ hudi_quoted(columns) ~ ')' -%}
-    {%- set key_in_lower_case = key | map('lower') | list -%}
+    {%- set key_in_lower_case, in_batch = key | map('lower') | list, is_in_batch() -%}
     merge into {{ target }} as present
     using (
         select
@@ -56,13 +56,13 @@
                 union all
                 select false as _lake_is_wanted, {{ names }}
                 from {{ target }}
-                {%- if athena_is_in_batch() %}
-                where {{ athena_is_in_batch() }}
+                {%- if in_batch is not none %}
+                where {{ in_batch }}
                 {%- endif %}
             )
             group by {{ hudi_quoted(key) }}
         )
-        where {{ '_lake_wanted_count > 0 and ' if part is not none and not athena_is_in_batch() }}(
+        where {{ '_lake_wanted_count > 0 and ' if part is not none and in_batch is none }}(
             _lake_wanted_count <> 1 or _lake_present_count <> 1 or _lake_wanted_row is distinct from _lake_present_row
         )
     ) as changed
@@ -76,8 +76,7 @@
         values ({% for column in columns %}changed.{{ adapter.quote(column) }}{{ ', ' if not loop.last }}{% endfor %})
 {%- endmacro %}
 
-{#- Whether a row has a time of the batch of a microbatch; none outside of one. -#}
-{% macro athena_is_in_batch() -%}
+{% macro athena__is_in_batch() -%}
     {%- set begin, end = config.get('__dbt_internal_microbatch_event_time_start'), config.get('__dbt_internal_microbatch_event_time_end') -%}
     {%- if begin and end -%}
         {%- set event_time = 'cast(' ~ adapter.quote(config.get('event_time')) ~ ' as timestamp)' -%}

@@ -1,10 +1,11 @@
 {#-
     The rows of a select as an Iceberg table takes them: times to the microsecond, which is all that Iceberg has, and checked. Athena
-    knows no constraints: `not_null` and `check` are carried out as the rows are read, as Hudi's are, and so is the time of a batch. With a `key`, each has one row.
+    knows no constraints: `not_null` and `check` are carried out as the rows are read, as Hudi's are, and so is the time of a batch.
+    With a `key`, each has one row.
 -#}
 {% macro athena_rows(sql, columns, key=none) -%}
     {%- set broken = [] -%}
-    {%- for condition, message in hudi_broken_constraints() + hudi_broken_batch(athena_is_in_batch()) -%}
+    {%- for condition, message in hudi_broken_constraints() + hudi_broken_batch() -%}
         {%- do broken.append((condition, "'" ~ message | replace("'", "''") ~ "'")) -%}
     {%- endfor -%}
     {%- if key -%}

@@ -71,7 +71,7 @@
         {%- else -%}
             {#- No row has a partition that it could replace -#}
             delete from {{ target }}
-            where {{ _is_in_batch() }}
+            where {{ is_in_batch() }}
         {%- endif %}
     {%- endcall -%}
     {%- do _remove_from_other_partitions(target, batch, columns) -%}
@@ -89,7 +89,7 @@
         from {{ target }} as present
         left anti join (select distinct {{ hudi_quoted(partitions) }} from {{ batch }}) as replaced
             on {{ hudi_equal_partitions('present', 'replaced', partitions) }}
-        where {{ _is_in_batch() }}
+        where {{ is_in_batch() }}
     {%- endset -%}
     {%- if run_query('select 1 as row from (' ~ query ~ ') limit 1') -%}
         {%- set removed = hudi_beside(target, 'removed') -%}
@@ -107,7 +107,7 @@
         from {{ target }} as present
         left semi join (select distinct {{ hudi_quoted(partitions) }} from {{ batch }}) as replaced
             on {{ hudi_equal_partitions('present', 'replaced', partitions) }}
-        where not ({{ _is_in_batch() }})
+        where not ({{ is_in_batch() }})
         limit 1
     {%- endset -%}
     {%- for row in run_query(others) -%}
@@ -119,23 +119,33 @@
     {%- endfor -%}
 {%- endmacro %}
 
-{% macro _is_in_batch() -%}
+{#- Whether a row has a time of the batch of a microbatch; none outside of one. -#}
+{% macro is_in_batch() -%}
+    {%- do return(adapter.dispatch('is_in_batch')()) -%}
+{%- endmacro %}
+
+{% macro default__is_in_batch() -%}
+    {%- if not model.batch -%}
+        {%- do return(none) -%}
+    {%- endif -%}
     {%- set event_time = adapter.quote(config.get('event_time')) -%}
-    {{ event_time }} >= timestamp '{{ model.batch.event_time_start }}'
-    and {{ event_time }} < timestamp '{{ model.batch.event_time_end }}'
+    {%- do return(
+        event_time ~ " >= timestamp '" ~ model.batch.event_time_start ~ "' and " ~ event_time ~ " < timestamp '" ~ model.batch.event_time_end ~ "'"
+    ) -%}
 {%- endmacro %}
 
 {#-
     When a row is none of the batch that the model's select gives it in, and what is said then. The batch of its own time would take its
     place, and one without a time any batch that has such rows.
 -#}
-{% macro hudi_broken_batch(is_in_batch) -%}
-    {%- if not is_in_batch -%}
+{% macro hudi_broken_batch() -%}
+    {%- set condition = is_in_batch() -%}
+    {%- if condition is none -%}
         {%- do return([]) -%}
     {%- endif -%}
     {%- set event_time = config.get('event_time') -%}
     {%- do return([(
-        'not coalesce(' ~ is_in_batch ~ ', false)',
+        'not coalesce(' ~ condition ~ ', false)',
         model.unique_id ~ ": got a row whose " ~ event_time ~ " is null, or no time of its batch (" ~ model.batch.event_time_start ~ " to "
         ~ model.batch.event_time_end ~ "), expected one within: the batch of that time would take its place; leave the row out, or make "
         ~ event_time ~ " of the event_time of what the model reads; nothing of the batch was written"

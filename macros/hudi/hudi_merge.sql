@@ -10,8 +10,11 @@
     {#- A pre_hook may have written to what the model reads, of which was asked before, or to the table -#}
     {%- set changes = upstream_changes(before.told, upstreams_now(upstreams) if pre_hooks else upstreams) -%}
     {%- set run = {'is_done': false, 'whole': changes.whole, 'stands_on': before.instant} -%}
-    {%- if pre_hooks and run.whole is none and hudi_instants(target)[0] != run.stands_on -%}
-        {%- do run.update({'whole': 'a pre_hook has written to it', 'stands_on': hudi_instants(target)[0]}) -%}
+    {%- if pre_hooks and run.whole is none -%}
+        {%- set instant = hudi_instants(target)[0] -%}
+        {%- if instant != run.stands_on -%}
+            {%- do run.update({'whole': 'a pre_hook has written to it', 'stands_on': instant}) -%}
+        {%- endif -%}
     {%- endif -%}
     {%- if run.whole is none and not changes.changed -%}
         {%- do log(target ~ ': nothing upstream has changed', info=true) -%}

@@ -20,8 +20,7 @@
     {%- endif -%}
     {%- do hudi_require_columns(columns, model.unique_id) -%}
     {%- do hudi_require_types(columns, model.unique_id) -%}
-    {%- set broken = hudi_broken_constraints() + hudi_broken_batch(_is_in_batch() if model.batch else none) -%}
-    {%- set names = columns | map(attribute='name') | list -%}
+    {%- set names, broken = columns | map(attribute='name') | list, hudi_broken_constraints() + hudi_broken_batch() -%}
     {%- if broken or config.persist_column_docs() -%}
         {%- set comments = hudi_descriptions() if config.persist_column_docs() else {} -%}
         {%- set select -%}
