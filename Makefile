@@ -35,7 +35,7 @@ test: setup  ## The tests that need no server, in two processes
 
 test-real: setup  ## The tests against real servers, whose packages dev/servers.sh installs (Debian; as root)
 	@bash dev/servers.sh
-	pytest -n 2 --dist loadfile -m "real and not long"
+	pytest -n 2 --dist loadfile -m "real and not long" tests/real
 
 test-systems: setup  ## Each system, TICKIT by its demonstration: its events landed, its models built, its expected results; projects, lakes and captures of others
 	pytest -n 2 --dist loadfile -m "systems and not long"

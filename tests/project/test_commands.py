@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -48,3 +49,13 @@ def test_no_code_of_a_fork_runs_beside_the_lake() -> None:
 def test_a_secret_is_in_the_step_that_needs_it_alone(name: str) -> None:
     for job in workflow(name)["jobs"].values():
         assert "secrets." not in str({key: told for key, told in job.items() if key != "steps"})
+
+
+@pytest.mark.parametrize("name", ["ci", "pr", "nightly"])
+def test_an_action_is_named_by_its_commit(name: str) -> None:
+    """A tag can be moved to other code. What is checked out keeps no token."""
+    steps = [step for job in workflow(name)["jobs"].values() for step in job["steps"]]
+    for action in (step["uses"] for step in steps if "uses" in step):
+        assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action)
+    checkouts = [step for step in steps if step.get("uses", "").startswith("actions/checkout@")]
+    assert checkouts and all(step["with"]["persist-credentials"] is False for step in checkouts)
