@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from ingest.spark.jvm import start_java
 
-SPARK = Path(pyspark.__file__).parent
+SPARK = Path(pyspark.__file__).resolve().parent
 CONF = SPARK / "conf"
 LOGGING = CONF / "log4j2.properties"
 ENVIRONMENT = CONF / "spark-env.sh"

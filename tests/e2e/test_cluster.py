@@ -18,12 +18,15 @@ from dev.chain.processes import free_port
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 _HOME = Path(pyspark.__file__).parent
 _DEPLOY = "org.apache.spark.deploy"
+# Spark's own: what `make setup` writes leaves errors alone, and the news that is waited for is none.
+_LOGGING = "-Dlog4j2.configurationFile=org/apache/spark/log4j2-defaults.properties"
 
 
 @contextmanager
 def running(log: Path, ready: str, role: str, *arguments: str) -> Iterator[None]:
     """A server of Spark's, until the block ends; begun once its log says that it is ready."""
     variables = {**os.environ, "SPARK_HOME": str(_HOME), "SPARK_LOCAL_IP": "127.0.0.1"}
+    variables["SPARK_DAEMON_JAVA_OPTS"] = _LOGGING
     command = [str(_HOME / "bin" / "spark-class"), f"{_DEPLOY}.{role}", "--host", "127.0.0.1", "--webui-port", "0"]
     with log.open("w", encoding="utf-8") as written:
         process = subprocess.Popen([*command, *arguments], env=variables, stdout=written, stderr=written)
