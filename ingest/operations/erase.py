@@ -176,7 +176,7 @@ def erase(spark: SparkSession, table: Table, keys: Sequence[Key]) -> Erasure:
         require_at_cut(spark, table, state.instant)
     known = _record_keys(spark, table, keys).localCheckpoint()
     salt = remember(known, table, state)
-    after = state.without_events(erased=tuple(sorted({*state.erased, salt})))
+    after = state.after_removal(erased=tuple(sorted({*state.erased, salt})))
     quarantined, unsearched = _quarantined(silver, state, known)
     found = [_silver(silver, after, known), _history(silver, after, known), quarantined]
     places = tuple(_erase_from(place) for place in found if place is not None)

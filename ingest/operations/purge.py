@@ -41,7 +41,7 @@ def purge(spark: SparkSession, table: Table, now: datetime | None = None) -> int
     found = old.agg(F.count("*").alias("rows"), F.max("__position").alias("newest")).first()
     assert found is not None
     if found["rows"]:
-        kept = state.without_events(purged=max(state.purged, found["newest"]))
+        kept = state.after_removal(purged=max(state.purged, found["newest"]))
         silver.delete(old, kept)
         silver.register()
     return int(found["rows"])

@@ -75,6 +75,8 @@ class State:
         Its `__source_ts_ms`; None where there was none, and in commits of older versions.
     purged:
         The greatest `__position` of a tombstone that was removed for good.
+    removals:
+        How many times rows were removed for good, by `lake purge` or `lake erase`: increments of dbt compare it.
     unplaced:
         The greatest offset, in any partition of the epoch, of a change without a place in the log: a row that an
         incremental snapshot read, or a delete that is a bare tombstone.
@@ -123,6 +125,7 @@ class State:
     truncated: str = ""
     truncated_ms: int | None = None
     purged: str = ""
+    removals: int = 0
     unplaced: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
     hashed: Mapping[str, str] = field(default_factory=dict)
@@ -159,6 +162,10 @@ class State:
     def without_events(self, **changes: Any) -> State:
         """The state of a commit that lands no events, and counts none."""
         return replace(self, counts=Counts(), counted=self.counted_until, **changes)
+
+    def after_removal(self, **changes: Any) -> State:
+        """The state of a commit that removes rows for good, of which no tombstone tells."""
+        return self.without_events(removals=self.removals + 1, **changes)
 
     def to_text(self) -> str:
         """The state as text for a commit's metadata."""

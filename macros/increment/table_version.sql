@@ -110,7 +110,7 @@
         {%- for row in found if row['metadata_value'] -%}
             {%- set state = fromjson(row['metadata_value']) -%}
             {%- do return({
-                'removed': local_md5(tojson([state.get('purged'), state.get('erased'), state.get('epoch')])),
+                'removed': local_md5(tojson([state.get('removals', 0), state.get('epoch')])),
                 'applied': (state.get('totals') or {}).get('applied', 0),
             }) -%}
         {%- endfor -%}

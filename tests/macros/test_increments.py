@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,6 +16,9 @@ from conftest import MakeProject, pg, table_of
 from lake import Server
 from modeling import Models
 from pyspark.sql import SparkSession
+
+from ingest.operations.erase import erase
+from ingest.operations.purge import purge
 
 pytestmark = pytest.mark.spark
 
@@ -397,6 +401,25 @@ def test_what_was_cleaned_away_is_not_missed(make_shop: MakeShop) -> None:
     assert differing(shop.models.told("fct_orders")) == [5]
 
 
+def test_rows_that_are_removed_for_good_are_followed(make_shop: MakeShop) -> None:
+    """Each erasure and each purge, the second one as the first: none leaves a tombstone."""
+    shop = make_shop(deletes="hard", delete_retention_days=7)
+    models = shop.models
+    orders = models.project.source().choose(["orders"])[0]
+    # Of the two deletes, the one that is landed later is the earlier one in the source's log.
+    for number, lsn in ((1, None), (2, None), (3, 3000), (4, 2000)):
+        if lsn is None:
+            erase(models.spark, orders, [(str(number),)])
+        else:
+            models.project.deliver("shop.orders", 100 + number, [pg("d", lsn, **shop.tables["orders"][number])])
+            models.land("orders")
+            assert purge(models.spark, orders, datetime.now(UTC) + timedelta(days=8)) == 1
+        models.run("fct_orders")
+        told, differ = models.told("fct_orders")
+        assert (told.endswith("were removed for good, or it was made anew"), differ) == (True, "1 rows differ")
+    shop.require_law("fct_orders")
+
+
 # In `make test`, tests/macros/test_stranger.py plays random changes.
 SEEDS = [
     *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2)),
@@ -410,6 +433,8 @@ def test_random_changes_keep_the_law(seed: int, make_shop: MakeShop) -> None:
     shop = make_shop({"type": draw.choice(["cow", "mor"])}, table_type=draw.choice(["cow", "mor"]))
     for _ in range(6):
         shop.change(*(some_change(draw, shop) for _ in range(draw.randint(0, 8))))
+        if draw.random() < 0.3:
+            erase(shop.models.spark, draw.choice(shop.models.project.source().tables), [(str(draw.randint(1, 15)),)])
         shop.run()
 
 
