@@ -36,5 +36,7 @@
     {%- for pattern, instead in [('smallint|tinyint', 'int'), ('timestamp_ntz', 'timestamp'), ('void|interval[a-z ]*', 'string')] -%}
         {%- do held.update({'type': modules.re.sub('(^|[<:,])(?:' ~ pattern ~ ')(?=$|[>,])', '\\1' ~ instead, held.type)}) -%}
     {%- endfor -%}
+    {#- A map of Avro has keys of text -#}
+    {%- do held.update({'type': modules.re.sub('(^|[<:,])map<(?!string,).*', '\\1map<string,...', held.type)}) -%}
     {%- do return(held.type) -%}
 {%- endmacro %}

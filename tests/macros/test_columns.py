@@ -27,6 +27,12 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "nothing": ("1 as id, null as x", {}, "got column 'x' of type void, expected string or"),
     "local": ("1 as id, timestamp_ntz '2026-01-01' as x", {}, "of type timestamp_ntz, expected timestamp or"),
     "span": ("1 as id, interval '1' day as x", {}, "got column 'x' of type interval day, expected string or"),
+    "map": ("1 as id, map(1, 2) as x", {}, "got column 'x' of type map<int,int>, expected map<string,... or"),
+    "maps": (
+        "1 as id, array(map(struct(1 as a), 2)) as x",
+        {},
+        "of type array<map<struct<a:int>,int>>, expected array<map<string,... or",
+    ),
     "spaces": ("1 as id, 2 as `my x`", {}, f"got column 'my x', {NAME}"),
     "digit": ("1 as id, 2 as `1x`", {}, f"got column '1x', {NAME}"),
     "field": ("1 as id, named_struct('a b', 1, 'c', 2) as x", {}, f"got column 'a b', {NAME}"),
