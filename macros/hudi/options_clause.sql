@@ -32,6 +32,13 @@
             ~ "write it as a pre_hook; nothing was written"
         ) }}
     {%- endif -%}
+    {%- set location_root = config.get('location_root') or '' -%}
+    {%- if modules.re.search('[\\s%#?"<>\\[\\]^`{|}\\\\]', location_root) -%}
+        {{ exceptions.raise_compiler_error(
+            model.unique_id ~ ": got location_root = '" ~ location_root ~ "', expected a path without blanks and without any of "
+            ~ '%#?"<>[]^`{|}\\: Hudi finds no table there; nothing was written'
+        ) }}
+    {%- endif -%}
     {%- set strategy = (config.get('incremental_strategy') or 'merge') if config.get('materialized') == 'incremental' -%}
     {%- set merged_partitions = config.get('partition_by') if strategy in ['merge', 'microbatch'] else none -%}
     {%- set told = config.get('options') -%}

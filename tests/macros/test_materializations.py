@@ -364,6 +364,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"grants": {"select": ["someone"]}},
         "got grants = {'select': ['someone']}, expected none: Spark's SQL has no grant",
     ),
+    ({"location_root": "/srv/a place"}, "got location_root = '/srv/a place', expected a path without blanks"),
     ({"sql_header": "set a=1;"}, "got sql_header = 'set a=1;', expected none: Spark runs one statement at a time"),
 ]
 
