@@ -38,6 +38,8 @@ _TIMES = {
     ("TIME", "NANOS"): "io.debezium.time.NanoTime",
     ("TIMESTAMP", "NANOS"): "io.debezium.time.NanoTimestamp",
 }
+# Codecs of the format whose classes are in no jar of Spark's.
+_UNREAD_CODECS = ("BROTLI", "LZO")
 # A value is bytes, or a text of them.
 _OF_RECORDS: Mapping[str, tuple[type[T.DataType], ...]] = {
     "value": (T.BinaryType, T.StringType),
@@ -84,11 +86,14 @@ def footer_of(spark: SparkSession, table: Table, file: EventFile) -> Footer:
         bytes_of = java_class(spark, f"{parquet}.util.HadoopInputFile").fromPath(path, hadoop)
         reader = java_class(spark, f"{parquet}.ParquetFileReader").open(bytes_of)
         try:
-            written = reader.getFooter().getFileMetaData()
+            footer = reader.getFooter()
+            written, codec = footer.getFileMetaData(), _codec(footer)
         finally:
             reader.close()
     except Py4JJavaError as error:
         return Footer(problem=f"not a Parquet file, or truncated: {_told(error)}")
+    if codec in _UNREAD_CODECS:
+        return Footer(problem=f"compressed by {codec}, which Spark does not read: write it by ZSTD, SNAPPY or GZIP")
     try:
         schema, coded = _schema_of(spark, written.getSchema())
     except (Py4JJavaError, PySparkException) as error:
@@ -97,6 +102,12 @@ def footer_of(spark: SparkSession, table: Table, file: EventFile) -> Footer:
         return Footer(problem=problem)
     avro = written.getKeyValueMetaData().get(_AVRO_SCHEMA)
     return _sorted_out(table, schema, {**(semantic_types(str(avro)) if avro else {}), **coded})
+
+
+def _codec(footer: Any) -> str:
+    """The codec of a file's first column, and so of all that its writer has written; '' of a file without rows."""
+    blocks = footer.getBlocks()
+    return "" if blocks.isEmpty() else str(blocks.get(0).getColumns().get(0).getCodec().toString())
 
 
 def _schema_of(spark: SparkSession, message: Any) -> tuple[T.StructType, dict[str, str]]:

@@ -334,11 +334,15 @@ def test_files_that_are_no_records_are_left_out_and_named(make_project: MakeProj
     pq.write_table(pa.table({"value": ["text"], "offset": [1]}), other)
     project.deliver("shop.item", 10, whole[:-5], "parquet")
     project.deliver("shop.item", 20, other.getvalue(), "parquet")
+    packed = io.BytesIO()
+    pq.write_table(pq.read_table(io.BytesIO(whole)), packed, compression="brotli")
+    project.deliver("shop.item", 30, packed.getvalue(), "parquet")
     landed = project.land(spark)["item"]
     assert landed.counts == Counts(read=1, applied=1)
     assert landed.error is not None
     assert "0000000010.parquet is not a Parquet file, or truncated" in landed.error.message
     assert "0000000020.parquet is not a file of records: partition absent" in landed.error.message
+    assert "0000000030.parquet is compressed by BROTLI, which Spark does not read" in landed.error.message
 
 
 @pytest.mark.parametrize(
