@@ -22,8 +22,9 @@ from ingest.config.tables import Column, Table
 from ingest.decode.attribute_values import ATTRIBUTE, NO_STRING, NUMBER, plain_json, type_of
 from ingest.decode.decoded import MISREAD, UNLIKE, Outline, Part, decoded_changes
 from ingest.decode.fields import Field
-from ingest.decode.json_forms import WHITE_SPACE, has_more_than_an_object, is_utf8
-from ingest.decode.numbers import from_base64
+from ingest.decode.json_characters import text_problem
+from ingest.decode.json_forms import WHITE_SPACE, has_more_than_an_object
+from ingest.decode.numbers import decimal_of_text, from_base64
 from ingest.schema.change import metadata_columns
 from ingest.schema.change import problem as problem_of
 from ingest.schema.evolution import EventField, Reading, Version
@@ -292,12 +293,13 @@ def _json_problem() -> Expression:
     )
     more = problem_of("invalid_json", "not a JSON object: something follows it in the text")
     told = "a value of type S, N or B is no JSON string, as DynamoDB writes it"
-    return (
-        F.when(is_corrupt, of_corrupt)
-        .when(has_more_than_an_object(text), more)
-        .when(~is_utf8(text), problem_of("invalid_json", "the text is not UTF-8"))
-        .when(F.col("_lake_event.dynamodb").isNull(), problem_of("not_an_event", "no stream record: it lacks dynamodb"))
-        .when(json.rlike(NO_STRING), problem_of("bad_value", told))
+    no_record = problem_of("not_an_event", "no stream record: it lacks dynamodb")
+    return F.coalesce(
+        F.when(is_corrupt, of_corrupt).when(has_more_than_an_object(text), more),
+        text_problem(text),
+        F.when(F.col("_lake_event.dynamodb").isNull(), no_record).when(
+            json.rlike(NO_STRING), problem_of("bad_value", told)
+        ),
     )
 
 
@@ -378,7 +380,12 @@ class _Attribute:
         if isinstance(wanted, T.ArrayType):
             values = [_texts_of_list(held) if name == "L" else held[name] for name in types]
             return Field(F.coalesce(*values), T.ArrayType(T.StringType()), in_json=False)
-        return Field(F.coalesce(*(_text(held, name) for name in types)), T.StringType(), in_json=False)
+        values = [_text(held, name) for name in types]
+        if isinstance(wanted, T.IntegralType):
+            values = [
+                _without_exponent(value) if name == "N" else value for name, value in zip(types, values, strict=True)
+            ]
+        return Field(F.coalesce(*values), T.StringType(), in_json=False)
 
     @property
     def problem(self) -> Expression:
@@ -436,6 +443,13 @@ def _text(held: Expression, name: str) -> Expression:
         are_numbers = F.forall(value, lambda item: item.rlike(NUMBER))
         return F.when(are_numbers, F.concat(F.lit("["), F.array_join(value, ","), F.lit("]")))
     return value.cast("string")
+
+
+def _without_exponent(number: Expression) -> Expression:
+    """A number's text; of one with an exponent the digits of the whole number that it is, and the text of any other."""
+    whole, is_whole = decimal_of_text(number, T.DecimalType(20, 0))
+    assert is_whole is not None
+    return F.when(number.rlike("[eE]") & is_whole, whole.cast("string")).otherwise(number)
 
 
 def _texts_of_list(held: Expression) -> Expression:

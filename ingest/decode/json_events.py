@@ -28,6 +28,7 @@ from ingest.decode.dynamodb import StreamRecords, stream_parts
 from ingest.decode.fields import BITS, EVENT_AS_JSON, Field
 from ingest.decode.flat_json import IS_CUT, between, value_column
 from ingest.decode.foreign import foreign_problem
+from ingest.decode.json_characters import text_problem
 from ingest.decode.json_forms import (
     EXAMPLES,
     WHITE_SPACE,
@@ -40,7 +41,7 @@ from ingest.decode.json_forms import (
     is_control,
     is_envelope,
     is_of_schema,
-    is_utf8,
+    repeated_problem,
     unknown_fields,
 )
 from ingest.decode.json_numbers import has_bare_nan, wide_decimals, with_exact_fractions
@@ -165,9 +166,9 @@ def _schema_part(source: JsonSource, table: Table, prefix: str | None, schema: C
         body = between(exact, prefix, "}")
     bodies = source.lines.select("value", body.alias("_lake_json"), unlike.alias(UNLIKE), *READ)
     is_nothing = F.col("_lake_json").isNull() | (F.col("_lake_json") == "null")
-    malformed = F.when(
-        is_nothing, F.when(text.isNotNull() & ~is_utf8(text), problem_of("invalid_json", "the text is not UTF-8"))
-    ).otherwise(_json_problem(F.col("_lake_event._lake_corrupt").isNotNull(), nested=True))
+    malformed = F.when(is_nothing, text_problem(text)).otherwise(
+        _json_problem(F.col("_lake_event._lake_corrupt").isNotNull(), nested=True)
+    )
     rows = _parsed(bodies, schema.payload, has_floats=True).select(
         F.when(~is_nothing, F.struct(*(F.col("_lake_event")[name].alias(name) for name in schema.payload.names))).alias(
             "event"
@@ -361,6 +362,8 @@ def _typed_json(
     malformed = F.when(is_blank, problem_of("invalid_record", "the value is empty")).otherwise(
         _json_problem(is_corrupt, nested=seen.nested)
     )
+    if seen.repeated:
+        malformed = F.coalesce(malformed, repeated_problem(row.image))
     if seen.alike:
         malformed = F.when(malformed.isNotNull() | ~_is_alike(F.col("value"), seen, table), F.lit(MISREAD))
     unlike = F.col(UNLIKE) if UNLIKE in parsed.columns else F.lit(False)
@@ -395,6 +398,10 @@ class _JsonRow:
         self.fields = fields
 
     @property
+    def image(self) -> Expression:
+        return F.get_json_object(self.json, self.within) if self.is_envelope else self.json
+
+    @property
     def says_deletes(self) -> Expression:
         """Whether the event's form says of a row whether it is deleted."""
         op = self.fields["__op"].value
@@ -408,8 +415,7 @@ class _JsonRow:
 
     def has(self, name: str) -> Expression:
         """Whether the row has the column; looked at only where the value is null."""
-        image = F.get_json_object(self.json, self.within) if self.is_envelope else self.json
-        found = F.json_object_keys(image)
+        found = F.json_object_keys(self.image)
         other = self.names.get(name, name)
         return F.coalesce(F.array_contains(found, name) | F.array_contains(found, other), F.lit(False))
 
@@ -447,7 +453,7 @@ def _json_problem(is_corrupt: Expression, *, nested: bool) -> Expression:
     if nested:
         more = problem_of("invalid_json", "not a JSON object: something follows it in the text")
         found = found.when(has_more_than_an_object(F.col("value")), more)
-    return found.when(~is_utf8(F.col("value")), problem_of("invalid_json", "the text is not UTF-8"))
+    return F.coalesce(found, text_problem(F.col("value")))
 
 
 def texts_again(events: DataFrame, table: Table, keys: RecordKeys) -> list[Part]:

@@ -22,6 +22,7 @@ from ingest.decode.control import control_of, is_control_schema
 from ingest.decode.decoded import IMAGES, MEMBERS
 from ingest.decode.flat_json import FlatForm
 from ingest.decode.foreign import FOREIGN, Foreign, foreign_of, foreign_problem
+from ingest.schema.change import problem as problem_of
 from ingest.schema.connectors import connector_of
 from ingest.schema.evolution import EventField
 from ingest.spark.jvm import java_class
@@ -49,9 +50,10 @@ class JsonForms:
     `control`: heartbeats, transaction markers, schema changes; `unknown`: keys of rows that are no columns;
     `partial`: columns whose key some row lacks; `lacks`: those of them that a create, update or read lacks;
     `beside`: columns that stand in envelopes beside Debezium's members; `foreign`: what is no event of the table;
-    `keys`: all keys of unwrapped events, where they were counted; `alike`: the lists of keys of which each event must
-    have one, where the rest was seen in examples; `written`: how these write the values of some keys; `flat`: how they
-    are written altogether, where that is simple enough to be cut.
+    `repeated`: rows with a key that stands in them twice; `keys`: all keys of unwrapped events, where they were
+    counted; `alike`: the lists of keys of which each event must have one, where the rest was seen in examples;
+    `written`: how these write the values of some keys; `flat`: how they are written altogether, where that is simple
+    enough to be cut.
     """
 
     wrapped: bool
@@ -65,6 +67,7 @@ class JsonForms:
     lacks: tuple[str, ...]
     beside: frozenset[str] = frozenset()
     foreign: tuple[Foreign, ...] = ()
+    repeated: bool = False
     keys: frozenset[str] | None = None
     alike: tuple[tuple[str, ...], ...] = ()
     written: Mapping[str, T.DataType] = field(default_factory=dict)
@@ -160,6 +163,7 @@ class JsonForms:
             lacks=tuple(lacks) if looks_for_all else (),
             beside=frozenset(beside).difference(*images),
             foreign=tuple(form for form in FOREIGN if many or form in foreign.values()),
+            repeated=many or any(len({*names}) < len(names) for _, names in keyed if names is not None),
             keys=None if many else frozenset(key for form in flat_forms for key in form["keys"] or ()),
         )
 
@@ -345,6 +349,13 @@ def has_key(json: Expression, name: str) -> Expression:
     return json.contains(quoted) & json.rlike(pattern + r"\s*:")
 
 
+def repeated_problem(row: Expression) -> Expression:
+    """What is told of a row (JSON) with a key that stands in it twice, or null: a parser takes the last value."""
+    keys = F.json_object_keys(row)
+    told = problem_of("invalid_json", "a key stands twice in the row: which of its values counts is not known")
+    return F.when(F.size(F.array_distinct(keys)) < F.size(keys), told)
+
+
 def has_more_than_an_object(text: Expression) -> Expression:
     """Whether something follows the object: `from_json` reads the first value of a text and drops the rest."""
     # Behind a closing brace a comma, another bracket or the end must come; the exact answer costs a second parse.
@@ -354,8 +365,3 @@ def has_more_than_an_object(text: Expression) -> Expression:
     suspicious |= opening != closing
     alone = F.json_array_length(F.concat(F.lit("["), text, F.lit("]"))) == 1
     return ~text.rlike(r"\}\s*$") | (suspicious & ~F.coalesce(alone, F.lit(False)))
-
-
-def is_utf8(text: Expression) -> Expression:
-    """Whether a text's bytes are UTF-8. Spark takes any bytes for a text, and its parser puts U+FFFD for the others."""
-    return F.decode(text.cast("binary"), "UTF-8") == text

@@ -81,7 +81,7 @@ def as_decimal(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
     if isinstance(found, T.StringType):
         if of.meaning == DECIMAL:
             return _decimal_of_schema(value, wanted, of)
-        return _decimal_of_json(value, wanted, of) if of.in_json else _decimal_of_text(value, wanted)
+        return _decimal_of_json(value, wanted, of) if of.in_json else decimal_of_text(value, wanted)
     return _decimal_of_number(value, found, wanted) if isinstance(found, T.NumericType) else impossible(wanted)
 
 
@@ -111,7 +111,7 @@ def _decimal_of_schema(value: Expression, wanted: T.DecimalType, of: Wanted) -> 
     is_number = F.coalesce(of.is_number, F.lit(False)) if of.is_number is not None else F.lit(False)
     is_number |= F.lit(of.column is not None and of.column.decimal == "number")
     is_number |= (F.length(value) % 4 != 0) | ~value.rlike("^[A-Za-z0-9+/]+={0,2}$")
-    of_number, is_exact = _decimal_of_text(value, wanted)
+    of_number, is_exact = decimal_of_text(value, wanted)
     of_bytes, are_exact = of_scale(F.when(~is_number, from_base64(value)), scale, wanted)
     assert is_exact is not None and are_exact is not None
     return F.when(is_number, of_number).otherwise(of_bytes), F.when(is_number, is_exact).otherwise(are_exact)
@@ -129,7 +129,7 @@ def _decimal_of_json(value: Expression, wanted: T.DecimalType, of: Wanted) -> Ru
         typed, exact = of_scale(F.when(in_fours, from_base64(value)), wanted.scale, wanted)
     else:
         ambiguous = r"(?!(?:[0-9+eE]{4})+$)" if way is None and of.connector.has_coded_decimals else ""
-        typed, exact = _decimal_of_text(value, wanted, ambiguous)
+        typed, exact = decimal_of_text(value, wanted, ambiguous)
     assert exact is not None
     if not of.nested:
         return typed, exact
@@ -140,7 +140,7 @@ def _decimal_of_json(value: Expression, wanted: T.DecimalType, of: Wanted) -> Ru
     return F.when(is_object, own).otherwise(typed), F.when(is_object, own_exact).otherwise(exact)
 
 
-def _decimal_of_text(text: Expression, wanted: T.DecimalType, before: str = "") -> Ruled:
+def decimal_of_text(text: Expression, wanted: T.DecimalType, before: str = "") -> Ruled:
     """A decimal from the text of a number; `before` is a look-ahead that the text must pass.
 
     An exponent without a sign is that of a double from 10^7 on, as Java writes it: it is believed only as far as a

@@ -21,7 +21,7 @@ from ingest.decode.registry import Registry
 from ingest.decode.typed_events import typed_part
 from ingest.decode.wire_format import RECORD_COLUMNS, record_parts
 from ingest.schema.change import UNNAMED
-from ingest.sources.raw import EventFile
+from ingest.sources.raw import UNTOLD, EventFile
 from ingest.spark.jvm import first_line, java_class
 
 _SYNC_BYTES = 16
@@ -102,6 +102,8 @@ def _why_unread(file: EventFile) -> str:
     # Hadoop looks for a checksum beside each file of a local disk, by a name that it makes of the file's.
     if file.path.startswith("file:") and ":" in file.name:
         return "not read from a local disk: Hadoop takes no name there that has a colon. Give it another one"
+    if UNTOLD in file.path:
+        return "not read: its path is not UTF-8, and Java passes over it. Give it another one"
     return ""
 
 

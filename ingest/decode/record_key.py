@@ -22,6 +22,7 @@ from ingest.config.schema_files import semantic_types
 from ingest.config.tables import Table
 from ingest.decode.avro_schema import without_logical_types
 from ingest.decode.fields import Field
+from ingest.decode.json_characters import has_half_a_character
 from ingest.decode.json_numbers import wide_decimals, with_exact_fractions
 from ingest.decode.registry import Registry, parsed, schema_of_file
 from ingest.errors import InputError
@@ -87,11 +88,15 @@ class RecordKeys:
         return cls(schemas, registry.id_bytes, meanings=meanings)
 
     def text(self, table: Table) -> Expression:
-        """The key of a record (`_lake_key`) as the text of a JSON object or scalar; null where it cannot be read."""
+        """The key of a record (`_lake_key`) as the text of a JSON object or scalar; null where it cannot be read.
+
+        Half a character would be read as a question mark, and what it deletes is another row.
+        """
         key = F.col("_lake_key")
         if self.bare:
             return F.to_json(from_avro(key, self.bare, {"mode": "PERMISSIVE"}))
-        text = with_exact_fractions(key.cast("string"), wide_decimals(table))
+        text = F.when(~has_half_a_character(key.cast("string")), key.cast("string"))
+        text = with_exact_fractions(text, wide_decimals(table))
         keys = F.json_object_keys(text)
         is_wrapped = text.rlike(r'^\s*\{\s*"(schema|payload)"\s*:') & F.array_contains(keys, "payload")
         found = F.when(is_avro(), F.lit(None)).when(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import zlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
+from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
@@ -17,9 +19,12 @@ from ingest.config.connections import FilesConnection
 from ingest.config.tables import Table
 from ingest.errors import InputError, UnavailableError
 from ingest.sources.base import NOTHING_WITHHELD, Source, Unread, Withheld
-from ingest.sources.raw import EventFile, RawFiles
+from ingest.sources.raw import UNTOLD, EventFile, RawFiles
 from ingest.spark import s3
 from ingest.spark.jvm import java_class, root_cause
+
+# What Hadoop passes over.
+_HIDDEN = ("_", ".")
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,8 @@ class TopicFolder:
             path = java_class(spark, "org.apache.hadoop.fs.Path")(self.path)
             system = path.getFileSystem(spark._jsc.hadoopConfiguration())
             root = str(system.makeQualified(path).toString())
-            return root, [EventFile(row.path, row.length, row.modified_ms) for row in listing.collect()]
+            found = [EventFile(row.path, row.length, row.modified_ms) for row in listing.collect()]
+            return root, [*found, *_not_listed(root)]
         except AnalysisException as error:
             raise no_such_folder(self.path) from error
         except Py4JJavaError as error:
@@ -120,6 +126,19 @@ class TopicFolder:
                 expected="a folder that can be listed and read from here",
                 action=s3.to_do(str(error)) or "check `path` of the connection, and the rights of the folder",
             ) from error
+
+
+def _not_listed(root: str) -> Iterator[EventFile]:
+    """Files of a local folder that Java passes over, as their paths are not UTF-8: each with U+FFFD for what is not."""
+    if not root.startswith("file:/"):
+        return
+    for folder, folders, names in os.walk(root.removeprefix("file:")):
+        folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
+        for path in (Path(folder, name) for name in names if not name.startswith(_HIDDEN)):
+            text = os.fsencode(path).decode(errors="replace")
+            if UNTOLD in text:
+                found = path.lstat()
+                yield EventFile(f"file:{text}", found.st_size, found.st_mtime_ns // 1_000_000)
 
 
 def no_such_folder(path: str) -> UnavailableError:

@@ -29,6 +29,8 @@ SINK_ENDING = r"\.(\w+|\w+\.parquet|\w+\.gz)"
 _SINK_NAME = re.compile(r".*?\+(?P<partition>\d+)\+(?P<offset>\d+)(?P<end>\+\d+)?" + SINK_ENDING)
 # What a sink writes beside a file of values (`store.kafka.keys`, `store.kafka.headers`).
 _BESIDE_VALUES = re.compile(r".*\+\d+\+\d+\.(keys|headers)\.[\w.]+")
+# Stands in a path for bytes that are not UTF-8.
+UNTOLD = "\ufffd"
 
 
 def encoding_of(name: str) -> Encoding | None:

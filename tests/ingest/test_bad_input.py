@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Sequence
 from decimal import Decimal
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from json_records import connect, with_schema
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from ingest.decode.json_characters import has_half_a_character
 from ingest.decode.json_numbers import has_bare_nan
 from ingest.errors import InputError, LakeError, WriteError
 from ingest.silver.state import Counts
@@ -66,6 +69,8 @@ BAD: dict[str, tuple[str | dict[str, Any], str]] = {
     "a control character": (json.dumps(item("c", 30, 3)).replace('"n"', '"\x00"'), "control character that is not"),
     "not a number, bare": (json.dumps(item("c", 30, 3, note=float("nan"))), "not a JSON object"),
     "infinite, bare": (json.dumps(item("c", 30, 3, more=-float("inf"))), "not a JSON object"),
+    "half a character": (json.dumps(item("c", 30, 3, note="\ud800")), "a string holds half a character"),
+    "a column twice": (json.dumps(item("c", 30, 3)).replace('"n"', '"n", "note": "m"'), "a key stands twice"),
     "another object": ({"hello": "world"}, "key column item_id is null"),
     "no key": (item("c", 30, None), "key column item_id is null"),
     "text for a key": (item("c", 30, "three"), "item_id: three is not exactly a int"),
@@ -173,6 +178,22 @@ def test_a_word_that_begins_as_a_number_that_is_none_is_no_bare_nan(spark: Spark
     texts = spark.createDataFrame([(text,) for text in (*words, *numbers)], "value string")
     found = texts.select("value", has_bare_nan(F.col("value")).alias("has")).collect()
     assert [row["value"] for row in found if row["has"]] == numbers
+
+
+def test_half_a_character_is_told_from_a_whole_one(spark: SparkSession) -> None:
+    """Spark reads each half as a question mark: two keys were one row."""
+    parts = ["\\ud83d", "\\uDE00", "\\\\", '\\"', "\\n", "\\u0041", "ud800", " : "]
+    strings = ['"' + "".join(chosen) + '"' for chosen in product(parts, repeat=3)]
+    texts = [*strings, *(f'{{"\\ud800": 1, "note" : {string} }}' for string in strings)]
+
+    def is_half(text: str) -> bool:
+        said = json.loads(text)
+        note = said["note"] if isinstance(said, dict) else said
+        return any(0xD800 <= ord(character) < 0xE000 for character in note)
+
+    found = spark.createDataFrame([(text,) for text in texts], "value string")
+    halves = found.where(has_half_a_character(F.col("value"))).collect()
+    assert [row["value"] for row in halves] == [text for text in texts if is_half(text)]
 
 
 def test_lines_that_say_nothing_are_ignored_and_counted(make_project: MakeProject, spark: SparkSession) -> None:
@@ -453,13 +474,14 @@ def test_names_with_blanks_and_patterns_are_names(make_project: MakeProject, spa
     assert (landed.counts, landed.taken) == (Counts(read=2, applied=2), 2)
     assert project.land_well(spark)["item"].taken == 0
     (folder / "at 10:00.json").write_text(json.dumps(item("c", 90, 9)) + "\n", encoding="utf-8")
+    (folder / os.fsdecode(b"caf\xe9.json")).write_text(json.dumps(item("c", 95, 10)) + "\n", encoding="utf-8")
     project.deliver(TOPIC, 5, [item("c", 50, 5)])
     landed = project.land(spark)["item"]
     assert (landed.counts, landed.taken) == (Counts(read=1, applied=1), 1)
     assert landed.error is not None
-    assert "at 10:00.json is not read from a local disk: Hadoop takes no name there that has a colon" in plain(
-        landed.error
-    )
+    told = plain(landed.error)
+    assert "at 10:00.json is not read from a local disk: Hadoop takes no name there that has a colon" in told
+    assert "caf\ufffd.json is not read: its path is not UTF-8" in told
 
 
 def test_a_lake_that_cannot_be_written_lands_nothing_and_says_so(

@@ -71,6 +71,7 @@ BAD: Mapping[str, tuple[Row | str, str]] = {
     "cut": (json.dumps(GOOD)[:-9], "does not parse as JSON"),
     "twice": (json.dumps(GOOD) * 2, "something follows it in the text"),
     "batch_twice": (json.dumps({"Records": [GOOD]}) * 2, "something follows it in the text"),
+    "half": (record("MODIFY", v={"S": "\ud800"}), "a string holds half a character"),
     "list": (json.dumps([GOOD]), "JSON, but not a JSON object"),
     "other": (json.dumps({"hello": "world"}), "no stream record: it lacks dynamodb"),
 }

@@ -72,7 +72,9 @@ COLUMNS: Mapping[str, tuple[str, st.SearchStrategy[Attribute]]] = {
     "text": ("string", st.one_of(S, N, BOOL, SS, NS, NULL)),
     "document": ("string", DOCUMENTS),
     "whole": ("int", st.integers(-(2**31), 2**31 - 1).map(lambda number: {"N": str(number)})),
-    "big": ("bigint", st.integers(-(2**63), 2**63 - 1).map(lambda number: {"N": str(number)})),
+    "big": ("bigint", st.one_of(
+        st.integers(-(2**63), 2**63 - 1).map(lambda number: {"N": str(number)}),
+        st.builds(lambda number, zeros: {"N": f"{number / 10}E+{zeros}"}, st.integers(-99, 99), st.integers(1, 17)))),
     "exact": ("decimal(38,10)", _numbers(28, 0).flatmap(
         lambda whole: st.integers(0, 10**10 - 1).map(lambda part: {"N": _number(int(f"{whole}{part:010d}"), 10)}))),
     "longest": ("decimal(38,0)", _numbers(38, 0).map(lambda number: {"N": number})),
