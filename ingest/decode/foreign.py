@@ -1,7 +1,8 @@
 """What is no event of a relational connector of Debezium's, though it holds one or looks like it: told by its fields.
 
 Sources: the CloudEvents specification 1.0, "Required Attributes"; Debezium's documentation of its CloudEventsConverter
-and of the MongoDB connector's change events; what kcat (-J) and other tools write of a record.
+and of the MongoDB connector's change events; what kcat (-J) and other tools write of a record; Maxwell's "Reference:
+Data Format"; Canal's FlatMessage; the DMS User Guide, "Using Apache Kafka as a target".
 """
 
 from __future__ import annotations
@@ -83,6 +84,17 @@ FOREIGN = (
         has=frozenset({"key"}),
         has_any=frozenset({"value", "payload"}),
         may_have=frozenset({"topic", "partition", "offset", "timestamp", "ts", "tstype", "headers", "broker"}),
+    ),
+    Foreign(
+        "a change as Maxwell or Canal writes it: capture the table by Debezium",
+        has=frozenset({"database", "table", "type", "data"}),
+        may_have=frozenset(
+            {"id", "ts", "es", "xid", "commit", "position", "gtid", "server_id", "thread_id", "old", "sql"}
+        ),
+    ),
+    Foreign(
+        "a change as AWS DMS writes it to Kafka and Kinesis: capture the table by Debezium",
+        has=frozenset({"data", "metadata"}),
     ),
     Foreign(
         f"a row before and after its change, without op and source, as the data of a CloudEvent is: {_WHOLE}",

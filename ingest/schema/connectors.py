@@ -182,7 +182,10 @@ class LogOrder(Order):
     def missing(self, *, is_envelope: bool) -> str:
         fields = ", ".join(self.fields)
         if is_envelope:
-            return f"no log position: the envelope lacks {fields}"
+            return (
+                f"no log position: the envelope lacks {fields}. Declare the connector that its source.connector names, "
+                "or order_by where that is none of those"
+            )
         return f"no log position: the connector's add.fields must hold {fields}, and add.fields.prefix be __"
 
 

@@ -235,6 +235,9 @@ FOREIGN: list[tuple[Value, str]] = [
     ({**OF_MONGODB, "op": "d", "after": None}, "an envelope of the MongoDB connector"),
     ({"key": {"id": 1}, "value": envelope("c", 1, after={"id": 1})}, "a record of Kafka with its key and value"),
     ({"topic": TOPIC, "partition": 0, "offset": 1, "key": None, "payload": "{}"}, "a record of Kafka with its key"),
+    ({"database": "d", "table": "t", "type": "insert", "ts": 1, "xid": 9, "data": {"id": 1}}, "as Maxwell or Canal"),
+    ({"data": [{"id": 1}], "id": 9, "table": "t", "database": "d", "type": "INSERT", "old": None}, "Maxwell or Canal"),
+    ({"data": {"id": 1}, "metadata": {"operation": "insert", "record-type": "data"}}, "as AWS DMS writes it"),
     ({"before": None, "after": {"id": 1}, "source": {"lsn": 1}}, "an envelope without op"),
     ({"before": None, "after": {"id": 1}, "op": "r", "ts_ms": 1}, "an envelope without source"),
 ]
@@ -254,7 +257,7 @@ CODES: list[tuple[Value, str, str]] = [
     *((value, "not_an_event", told) for value, told in FOREIGN),
     (pg("c", 1, note="n"), "missing_key", "key column id is null"),
     (pg("u", None, id=1), "missing_position", "add.fields must hold source.lsn"),
-    (envelope("u", None, after={"id": 1}), "missing_position", "the envelope lacks source.lsn"),
+    (envelope("u", None, after={"id": 1}), "missing_position", "lacks source.lsn. Declare the connector"),
     (pg("c", 1, id="one"), "bad_value", "column id: one is not exactly a int"),
     (pg("c", 1, id=1, price="1.239"), "bad_value", "column price: 1.239"),
     (pg("u", 1, id=1, note=UNAVAILABLE_VALUE), "unavailable_value", "unavailable value of note"),
