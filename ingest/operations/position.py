@@ -11,6 +11,7 @@ from ingest.config.tables import Table
 from ingest.landing.backlog import Pending, position_at
 from ingest.landing.transactions import is_consistent, topic_table
 from ingest.silver.table import SilverTable
+from ingest.sources.kinds import require_known_places
 
 
 def tables_of(source: Source, names: list[str]) -> tuple[Table, ...]:
@@ -29,17 +30,20 @@ def set_position(spark: SparkSession, table: Table, *, to_latest: bool) -> Pendi
     """Decides what counts as landed: all that the source has, or nothing of it; what waits afterwards.
 
     Events that are landed again do no harm: silver knows them by their positions. Those of an epoch that is over would
-    count as newer than what came since: where the source still has some, they stay landed.
+    count as newer than what came since: where the source still has some, they stay landed. Those of a table without a
+    key are known by where they were delivered, and not in another kind of input.
 
     Raises
     ------
     InputError
-        The input is not there.
+        The input is not there, or nothing tells what of it is landed already.
     WriteError
         There is no such table, or the lake cannot be written.
     """
     silver = SilverTable.of(spark, table)
     state = silver.required_state()
+    if not (to_latest or table.key):
+        require_known_places(table, state.position)
     # An epoch that was raised, and nothing was landed in yet, begins behind all that was landed.
     begin = state.position if table.options.epoch > state.epoch else state.epoch_begin
     position, pending = position_at(spark, table, begin=begin, to_latest=to_latest)

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from ingest.config.connections import KafkaConnection
 from ingest.config.project import Project
-from ingest.errors import DeclarationError
+from ingest.errors import DeclarationError, InputError
 from ingest.landing import continuous
 from ingest.landing.backlog import position_at
 from ingest.operations.position import set_position
@@ -191,6 +191,29 @@ def test_a_source_from_outside_is_landed_and_gone_on_with(outbox: Outbox, spark:
     error = project.land(spark)["note"].error
     assert error is not None
     assert "the table was read from outbox, and its connection is of type files now" in error.message
+
+
+@pytest.mark.spark
+def test_a_table_without_a_key_is_not_landed_again_from_another_kind_of_input(
+    outbox: Outbox, spark: SparkSession
+) -> None:
+    """Its rows are known by where they were delivered: each was there twice."""
+    project = outbox.project
+    project.declare({"tables": [table_of("note", NOTE, [], connection="outbox")]})
+    outbox.put([note("c", 1, 1, "a"), note("c", 2, 2, "b")])
+    project.land_well(spark)
+    (table,) = project.source().tables
+    assert set_position(spark, table, to_latest=False).waiting == 2
+    assert project.land_well(spark)["note"].counts == Counts(read=2, duplicate=2)
+    connect(project, "files", path=str(project.bronze))
+    project.deliver("shop.note", 1, [note("c", 1, 1, "a"), note("c", 2, 2, "b")])
+    (table,) = project.source().tables
+    with pytest.raises(InputError, match="--to latest` goes on with what will come: without a key"):
+        set_position(spark, table, to_latest=False)
+    assert set_position(spark, table, to_latest=True).waiting == 0
+    project.deliver("shop.note", 3, [note("c", 3, 3, "c")])
+    assert project.land_well(spark)["note"].counts == Counts(read=1, applied=1)
+    assert [row["id"] for row in project.rows(spark, "note")] == [1, 2, 3]
 
 
 @pytest.mark.spark
