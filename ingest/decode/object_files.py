@@ -22,7 +22,7 @@ from ingest.decode.typed_events import typed_part
 from ingest.decode.wire_format import RECORD_COLUMNS, record_parts
 from ingest.schema.change import UNNAMED
 from ingest.sources.raw import UNTOLD, EventFile
-from ingest.spark.jvm import first_line, java_class
+from ingest.spark.jvm import java_class, root_cause
 
 _SYNC_BYTES = 16
 _FORMS = "events come as .json, .jsonl or .ndjson, each with .gz behind it or not, .avro and .parquet"
@@ -154,21 +154,28 @@ def unreadable_files(spark: SparkSession, table: Table, files: Sequence[EventFil
     """Those of the files that look whole, and have a block that cannot be read. Reads each to its end, one by one."""
     broken = []
     for file in files:
+        if _why_unread(file):
+            continue
         if file.encoding == "avro":
             schema, _ = probe_avro(spark, file)
             rows = spark.read.format("avro").option("avroSchema", readable(schema)).load(_literal([file]))
         elif file.encoding == "parquet":
             rows = spark.read.schema(footer_of(spark, table, file).schema).parquet(*_literal([file]))
-        elif file.name.endswith(".gz"):
-            rows = spark.read.text(_literal([file]))
         else:
-            continue
+            rows = spark.read.text(_literal([file]))
         try:
             # Of a struct whose nulls are counted one column alone is read; of its text all are.
             rows.agg(F.max(F.length(F.to_json(F.struct("*"))))).collect()
         except Py4JJavaError as error:
-            broken.append(HeldBack(file, f"corrupt: {first_line(str(error))}"))
+            broken.append(HeldBack(file, _told(file, error)))
     return tuple(broken)
+
+
+def _told(file: EventFile, error: Py4JJavaError) -> str:
+    cause = root_cause(error)
+    if "ChecksumException" in cause:
+        return f"of another checksum than .{file.name}.crc beside it says. Where it was written again, remove that"
+    return f"corrupt: {cause}"
 
 
 def _literal(files: Iterable[EventFile]) -> list[str]:

@@ -474,6 +474,8 @@ def test_names_with_blanks_and_patterns_are_names(make_project: MakeProject, spa
     assert (landed.counts, landed.taken) == (Counts(read=2, applied=2), 2)
     assert project.land_well(spark)["item"].taken == 0
     (folder / "at 10:00.json").write_text(json.dumps(item("c", 90, 9)) + "\n", encoding="utf-8")
+    (folder / "edited.json").write_text(json.dumps(item("c", 99, 11)) + "\n", encoding="utf-8")
+    (folder / ".edited.json.crc").write_bytes(b"crc\0" + (512).to_bytes(4, "big") + b"\0\0\0\0")
     (folder / os.fsdecode(b"caf\xe9.json")).write_text(json.dumps(item("c", 95, 10)) + "\n", encoding="utf-8")
     project.deliver(TOPIC, 5, [item("c", 50, 5)])
     landed = project.land(spark)["item"]
@@ -481,6 +483,7 @@ def test_names_with_blanks_and_patterns_are_names(make_project: MakeProject, spa
     assert landed.error is not None
     told = plain(landed.error)
     assert "at 10:00.json is not read from a local disk: Hadoop takes no name there that has a colon" in told
+    assert "edited.json is of another checksum than .edited.json.crc beside it says" in told
     assert "caf\ufffd.json is not read: its path is not UTF-8" in told
 
 
