@@ -72,7 +72,8 @@ def test_a_bare_key_is_its_own_text(make_project: MakeProject, spark: SparkSessi
     columns = {"id": "string", "note": "string"}
     project = make_project(items(columns, **ALL))
     texts = {**{key: key for key in BARE}, "a b": '"a b"', 'c"\u00e9': '"c\\"\\u00e9"'}
-    rows, halves = [*texts, *NEIGHBOURS, "?"], ['"\\ud800"', '{"id":"\\udfff"}', {"payload": {"id": "\ud800"}}]
+    rows = [*texts, *NEIGHBOURS, "?"]
+    halves: list[Value] = ['"\\ud800"', '{"id":"\\udfff"}', {"payload": {"id": "\ud800"}}]
     created: list[tuple[Value, Value]] = [(None, envelope("c", 1, after={"id": key, "note": "n"})) for key in rows]
     records(project, *created, *((key, envelope("d", 9)) for key in [*texts.values(), *halves]))
     expected = Counts(read=len(rows) + len(texts) + 3, applied=len(rows), superseded=len(texts), quarantined=3)
