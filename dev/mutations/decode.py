@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dev.mutations.base import (
+    BAD,
     EXAMPLES,
     FLAT,
     KEYS,
@@ -138,10 +139,17 @@ DECODE = (
     ),
     Mutation(
         "bytes that are no UTF-8 are taken for a text",
-        "ingest/decode/json_forms.py",
+        "ingest/decode/json_characters.py",
         'return F.decode(text.cast("binary"), "UTF-8") == text',
         "return F.lit(True)",
         (f"{LOST}::test_a_text_that_is_not_utf8_is_quarantined_with_its_bytes",),
+    ),
+    Mutation(
+        "half a character is taken for a text",
+        "ingest/decode/json_characters.py",
+        'no_utf8).when(has_half_a_character(text), problem("invalid_json", told))',
+        "no_utf8)",
+        (f"{BAD}::test_every_bad_line_is_quarantined_with_reason_place_and_bytes",),
     ),
     Mutation(
         "a tombstone without a key is ignored",
