@@ -35,6 +35,11 @@ def tell_error(message: str) -> None:
     err.print(f"[bold red]error[/] {escape(message)}", soft_wrap=True)
 
 
+def tell_warning(message: str) -> None:
+    """What may be wrong, on standard error, in a line of its own."""
+    err.print(f"[bold yellow]warning[/] {escape(message)}", soft_wrap=True)
+
+
 @contextmanager
 def told_plainly(debug: bool = False) -> Iterator[None]:
     """Turns an error of this project, or one of Spark's, into its message and exit code 1."""

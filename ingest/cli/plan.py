@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from ingest.cli.console import out, tell_error, told_plainly
+from ingest.cli.console import out, tell_error, tell_warning, told_plainly
 from ingest.cli.options import (
     AsJson,
     Debug,
@@ -71,6 +71,12 @@ def show_plan(
     else:
         out.print(_planned_grid(source, documents))
     for document in documents:
+        if document["defaults"]:
+            tell_warning(
+                f"{source}.{document['table']}: nullable, with a default by the events' schema: "
+                f"{', '.join(document['defaults'])}. Kafka Connect writes it in place of a null, unless it is told "
+                "otherwise (docs/reference/declarations.md: nulls of columns that have a default)"
+            )
         if document["error"]:
             tell_error(document["error"])
     if any(document["fails"] for document in documents):
@@ -88,6 +94,7 @@ def _planned_json(pending: PendingPlan) -> dict[str, Any]:
         "columns": {column.name: column.data_type.simpleString() for column in columns},
         "differences": [{**asdict(item), "told": item.told} for item in differences],
         "renames": [[old.column, new.column] for old, new in renames(differences)],
+        "defaults": list(pending.defaults),
         "fails": pending.error is not None or bool(pending.plan and pending.plan.failures),
         "error": pending.error.message if pending.error else None,
     }

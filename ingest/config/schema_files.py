@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -70,22 +70,51 @@ def semantic_types(schema: str) -> dict[str, str]:
     Parameters that a value cannot be understood without stand behind the name (`...Decimal;scale=2`).
     """
     record = json.loads(schema)
+    named = _by_name(record)
+    found = {}
+    for field in _of_row(record["fields"], named):
+        for branch in _branches(field["type"]):
+            resolved = _element(_resolved(branch, named))
+            if resolved.get("type") != "record" and (meaning := _meaning(resolved)):
+                known = resolved.get("connect.parameters", {})
+                parameters = [f"{key}={known[key]}" for key in ("scale", "length") if key in known]
+                found[field["name"]] = ";".join([meaning, *parameters])
+    return found
+
+
+def defaults_of_nullables(schema: str) -> frozenset[str]:
+    """The columns of an Avro schema that may be null, and have a default that is not: Kafka Connect may have written it
+    in place of a null."""
+    record = json.loads(schema)
+    return frozenset(
+        field["name"]
+        for field in _of_row(record["fields"], _by_name(record))
+        if "null" in _branches(field["type"]) and field.get("default") is not None
+    )
+
+
+def _of_row(fields: Iterable[dict[str, Any]], named: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The fields of the row in an event: of an envelope those of `before` and `after`."""
+    for field in fields:
+        rows = [_resolved(branch, named) for branch in _branches(field["type"])]
+        rows = [row for row in rows if row.get("type") == "record"]
+        if field["name"] in ("before", "after") and rows:
+            for row in rows:
+                yield from _of_row(row["fields"], named)
+        else:
+            yield field
+
+
+def _resolved(branch: Any, named: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = named.get(branch, {}) if isinstance(branch, str) else branch
+    return found
+
+
+def _by_name(record: dict[str, Any]) -> dict[str, Any]:
     named: dict[str, Any] = {}
     for found in _named(record):
         named.setdefault(found["name"], found)
-
-    def columns(fields: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str]]:
-        for field in fields:
-            for branch in _branches(field["type"]):
-                resolved = _element(named.get(branch, {}) if isinstance(branch, str) else branch)
-                if field["name"] in ("before", "after") and resolved.get("type") == "record":
-                    yield from columns(resolved["fields"])
-                elif resolved.get("type") != "record" and (meaning := _meaning(resolved)):
-                    known = resolved.get("connect.parameters", {})
-                    parameters = [f"{key}={known[key]}" for key in ("scale", "length") if key in known]
-                    yield field["name"], ";".join([meaning, *parameters])
-
-    return dict(columns(record["fields"]))
+    return named
 
 
 def _meaning(avro_type: dict[str, Any]) -> str | None:

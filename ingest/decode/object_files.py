@@ -11,7 +11,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest.config.schema_files import semantic_types
+from ingest.config.schema_files import defaults_of_nullables, semantic_types
 from ingest.config.tables import Table
 from ingest.decode.avro_schema import readable, unreadable
 from ingest.decode.decoded import Part
@@ -83,7 +83,7 @@ def read_files(
     for written, group in of_avro.items():
         schema = readable(written)
         rows = spark.read.format("avro").option("avroSchema", schema).load(_literal(group))
-        parts.append(_rows_part(rows, semantic_types(schema), table, group))
+        parts.append(_rows_part(rows, semantic_types(schema), table, group, defaults_of_nullables(schema)))
     for footer, group in of_parquet.values():
         rows = spark.read.schema(footer.schema).parquet(*_literal(group))
         parts.append(_rows_part(rows, footer.meanings, table, group))
@@ -107,10 +107,16 @@ def _why_unread(file: EventFile) -> str:
     return ""
 
 
-def _rows_part(rows: DataFrame, meanings: Mapping[str, str], table: Table, files: Sequence[EventFile]) -> Part:
-    """Events that are rows of files, with the semantic types that their schema names."""
+def _rows_part(
+    rows: DataFrame,
+    meanings: Mapping[str, str],
+    table: Table,
+    files: Sequence[EventFile],
+    default: frozenset[str] = frozenset(),
+) -> Part:
+    """Events that are rows of files, with what their schema says of the fields (see `typed_part`)."""
     event = F.struct(*(F.col(f"`{name}`") for name in rows.columns)).alias("event")
-    return typed_part(rows.select(event, *_origin(table, files)), meanings)
+    return typed_part(rows.select(event, *_origin(table, files)), meanings, default=default)
 
 
 def probe_avro(spark: SparkSession, file: EventFile) -> tuple[str, str]:

@@ -40,7 +40,11 @@ from ingest.spark.prepared import prepared
 
 
 def typed_part(
-    rows: DataFrame, semantic_types: Mapping[str, str], keys: RecordKeys | None = None, form: str | None = ""
+    rows: DataFrame,
+    semantic_types: Mapping[str, str],
+    keys: RecordKeys | None = None,
+    form: str | None = "",
+    default: frozenset[str] = frozenset(),
 ) -> Part:
     """Events that are typed rows, such as the records of Avro object files and the rows of Parquet.
 
@@ -55,6 +59,8 @@ def typed_part(
         How the records' keys are read.
     form:
         `_lake_form` of an event that is kept as it was read (`_lake_value`); '' where it is kept as its row.
+    default:
+        The fields that may be null, and have a default in the schema.
     """
     event = rows.schema["event"].dataType
     assert isinstance(event, T.StructType)
@@ -73,7 +79,7 @@ def typed_part(
         made_of = (dict(semantic_types), table, reading, keys, form)
         return prepared(rows, f"typed events of {table.relation}", made_of, decode_frame)
 
-    return Part(Version((), whole=False) if is_control else Version(fields), decode)
+    return Part(Version((), whole=False) if is_control else Version(fields, default=default), decode)
 
 
 def _event_field(item: T.StructField, meaning: str | None) -> EventField:

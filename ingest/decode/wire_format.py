@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.avro.functions import from_avro
 
-from ingest.config.schema_files import semantic_types
+from ingest.config.schema_files import defaults_of_nullables, semantic_types
 from ingest.config.tables import Table
 from ingest.decode.avro_schema import readable
 from ingest.decode.decoded import MISREAD, UNLIKE, Part
@@ -301,7 +301,7 @@ def _avro_part(
     event = from_avro(payload, schema, {"mode": "PERMISSIVE"}).alias("event")
     examined = [] if unlike is None else [unlike.alias(UNLIKE)]
     rows = values.select(event, F.col("value").alias("_lake_value"), *examined, *READ)
-    part = typed_part(rows, semantic_types(schema), keys, RECORD_FORM)
+    part = typed_part(rows, semantic_types(schema), keys, RECORD_FORM, defaults_of_nullables(schema))
 
     def decode(table: Table, reading: Reading) -> DataFrame:
         decoded = part.decode(table, reading)

@@ -18,6 +18,7 @@ from ingest.silver.table import SilverTable
 class PendingPlan:
     """What a run would make of a table's schema: how much waits, and the plan.
 
+    `defaults` are the columns whose nulls Kafka Connect may have written as the default that the events' schema has.
     `error` is what keeps a part of the input, or all of it, from being read; there may be no plan then. A plan that
     fails says so itself.
     """
@@ -27,6 +28,7 @@ class PendingPlan:
     unit: str = ""
     bytes: int | None = None
     plan: Plan | None = None
+    defaults: tuple[str, ...] = ()
     error: LakeError | None = None
 
 
@@ -43,4 +45,6 @@ def pending_plan(spark: SparkSession, table: Table) -> PendingPlan:
         return PendingPlan(table, error=error)
     found = plan(table, held, [part.version for part in read.parts])
     left_out = held_back_error(table, read.held_back) if read.held_back else None
-    return PendingPlan(table, pending.waiting, pending.unit, pending.bytes, found, left_out)
+    default = frozenset[str]().union(*(part.version.default for part in read.parts))
+    defaults = tuple(column.name for column in found.columns if column.name in default)
+    return PendingPlan(table, pending.waiting, pending.unit, pending.bytes, found, defaults, left_out)

@@ -54,12 +54,14 @@ class Version:
 
     `whole` is true where a schema tells all of them. Of JSON texts only those fields are known that nobody declared,
     and the columns that some event `lacks`. With `has_metadata`, fields that are named as metadata are none of the row.
+    Those that `default` may be null, and have a default in the schema.
     """
 
     fields: tuple[EventField, ...]
     whole: bool = True
     lacks: tuple[str, ...] = ()
     has_metadata: bool = True
+    default: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

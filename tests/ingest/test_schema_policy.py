@@ -283,6 +283,31 @@ def avro(fields: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bytes:
     return content.getvalue()
 
 
+@pytest.mark.spark
+def test_columns_whose_nulls_may_have_come_as_a_default_are_named(
+    spark: SparkSession, make_project: MakeProject
+) -> None:
+    """Kafka Connect writes a column's default for its null, and no event says so."""
+    project = make_project({"tables": [table_of("note", {"id": "int", "a": "int", "b": "int", "c": "int"}, ["id"])]})
+    fields = [
+        {"name": "id", "type": "int", "default": 0},
+        {"name": "a", "type": [{"type": "int", "connect.default": 5}, "null"], "default": 5},
+        {"name": "b", "type": ["null", "int"], "default": None},
+        {"name": "c", "type": ["int", "null"], "default": 7},
+        {"name": "undeclared", "type": ["int", "null"], "default": 9},
+    ]
+    row = {"type": "record", "name": "Value", "fields": fields}
+    images = [{"name": "before", "type": ["null", row]}, {"name": "after", "type": ["null", "Value"]}]
+    content = io.BytesIO()
+    envelope = {"type": "record", "name": "Envelope", "fields": [*images, {"name": "op", "type": "string"}]}
+    fastavro.writer(content, fastavro.parse_schema(envelope), [{"op": "c", "after": {"id": 1, "a": 5, "c": 7}}])
+    project.deliver("shop.note", 0, content.getvalue(), "avro")
+    command = ["plan", "shop", "--project-dir", str(project.root)]
+    shown = CliRunner().invoke(app, command).stderr
+    assert "shop.note: nullable, with a default by the events' schema: a, c. " in shown
+    assert json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)[0]["defaults"] == ["a", "c"]
+
+
 TABLES: dict[str, dict[str, Any]] = {
     f"{kind}_{version}": {"connector": "mariadb", "table_type": kind, "table_version": version}
     for kind in ("mor", "cow")
