@@ -12,7 +12,10 @@ from ingest.errors import LakeError
 from ingest.landing.backlog import pending_of
 from ingest.landing.failures import failures
 from ingest.landing.health import quarantine_error, says_unwell
-from ingest.silver.state import Counts
+from ingest.silver import change_log, quarantine
+from ingest.silver.erased_keys import erased_keys
+from ingest.silver.file_groups import require_whole
+from ingest.silver.state import Counts, State
 from ingest.silver.table import SilverTable
 
 
@@ -64,6 +67,18 @@ def status_of(spark: SparkSession, source: Source) -> list[TableStatus]:
     return [_status(spark, table, failed.get(table.name)) for table in source.tables]
 
 
+def _require_whole(silver: SilverTable, state: State) -> None:
+    """Raises WriteError where files of the table, or of a companion that has rows of it, are gone."""
+    schema = silver.table.schema
+    require_whole(silver.hudi.timeline)
+    if silver.table.options.history and (history := change_log.changes_of(silver)).is_committed():
+        require_whole(history.hudi.timeline)
+    ledgers = [(state.totals.quarantined, quarantine.of(schema)), (state.erased, erased_keys(schema))]
+    for has_rows, ledger in ledgers:
+        if has_rows:
+            ledger.require_whole(silver.spark)
+
+
 def _status(spark: SparkSession, table: Table, failed: str | None) -> TableStatus:
     found = TableStatus(table)
     try:
@@ -75,6 +90,7 @@ def _status(spark: SparkSession, table: Table, failed: str | None) -> TableStatu
         if silver and state is None and (gone := silver.gone()):
             raise gone
         if silver and state:
+            _require_whole(silver, state)
             counted = {row["__deleted"]: row["count"] for row in silver.read().groupBy("__deleted").count().collect()}
             found = replace(
                 found,

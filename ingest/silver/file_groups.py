@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ingest.errors import WriteError
 from ingest.silver.timeline import Timeline
 from ingest.spark.jvm import java_class
+
+# So many missing files are named.
+_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,53 @@ def file_groups(timeline: Timeline) -> list[FileGroup]:
     finally:
         view.close()
     return sorted(found, key=lambda group: (group.partition, group.file_id))
+
+
+def require_whole(timeline: Timeline) -> None:
+    """Looks, by one listing of each partition, for the files that a table's commits have written.
+
+    Readers find what is there: without a file they lack its rows, and say nothing. A file group that only archived
+    commits have written to is not looked at.
+
+    Raises
+    ------
+    WriteError
+        Files are gone, or shorter than they were written.
+    """
+    # What the commits have made obsolete since, the cleaner may have taken while the files were listed.
+    missing = _missing(timeline) and _missing(timeline)
+    if missing:
+        named = ", ".join(sorted(missing)[:_NAMED])
+        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        raise WriteError(
+            f"files of its commits are gone, or shorter than they were written: {named}{more}",
+            where=timeline.path,
+            expected="each file that holds rows: readers lack those of the others, or fail",
+            action="put the files back from a copy, before anything is landed; or move the folder away to land the "
+            "table anew, with what its source still has",
+        )
+
+
+def _missing(timeline: Timeline) -> set[str]:
+    """The files, below the table's folder, that hold rows by its commits, and are not there as they were written."""
+    base: dict[tuple[str, str], tuple[str, str, int]] = {}
+    logs: list[tuple[tuple[str, str], str, str, int]] = []
+    for requested, instant, metadata in timeline.active_commits():
+        for at, written in json.loads(str(metadata.toJsonString()))["partitionToWriteStats"].items():
+            for file in written:
+                group, path, size = (at, file["fileId"]), file["path"], file["fileSizeInBytes"]
+                if ".log." in path:
+                    logs.append((group, instant, path, size))
+                else:
+                    base[group] = max(base.get(group, ("", "", 0)), (requested, path, size))
+    # A base file holds what the log files had that were completed before it was begun.
+    needed = {group: [(path, size)] for group, (_, path, size) in base.items()}
+    for group, instant, path, size in logs:
+        if group not in base or instant > base[group][0]:
+            needed.setdefault(group, []).append((path, size))
+    groups = needed.keys() - timeline.replaced()
+    there = {path: size for at in {at for at, _ in groups} for path, size in timeline.files_in(at)}
+    return {path for group in groups for path, size in needed[group] if there.get(path, 0) < size}
 
 
 def _file_group(partition: str, piece: Any) -> FileGroup:

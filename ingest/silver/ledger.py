@@ -19,6 +19,7 @@ from ingest.config.lake import required_table_version
 from ingest.errors import WriteError
 from ingest.silver.catalog.base import Entry
 from ingest.silver.catalog.hive import HiveCatalog
+from ingest.silver.file_groups import require_whole
 from ingest.silver.hudi import HudiTable, TableOptions, write_error
 from ingest.spark.jvm import refresh, root_cause
 from ingest.spark.shared import Shared
@@ -66,14 +67,31 @@ class Ledger:
             refresh(spark, self.relation)
             rows = spark.table(self.relation)
         except (PySparkException, Py4JJavaError) as error:
-            raise WriteError(
-                root_cause(error),
-                where=self.hudi(spark).path,
-                expected="a whole Hudi table, as the catalog has it",
-                action="restore the folder from a copy; or move it away, and "
-                f"`lake sql 'drop table {self.schema}.{self.name}'`: what it held is forgotten then",
-            ) from error
+            raise self._broken(spark, root_cause(error)) from error
         return rows.drop(*(name for name in rows.columns if name.startswith("_hoodie")))
+
+    def require_whole(self, spark: SparkSession) -> None:
+        """Looks for the files of the rows that it holds.
+
+        Raises
+        ------
+        WriteError
+            The catalog has it, and its folder is gone; or files of its commits are.
+        """
+        table = self.hudi(spark)
+        if table.exists():
+            require_whole(table.timeline)
+        elif HiveCatalog(spark).has(Entry(table, {})):
+            raise self._broken(spark, "its folder is gone, and the catalog has the table still")
+
+    def _broken(self, spark: SparkSession, found: str) -> WriteError:
+        return WriteError(
+            found,
+            where=self.hudi(spark).path,
+            expected="a whole Hudi table, as the catalog has it",
+            action="restore the folder from a copy; or move what is left of it away, and "
+            f"`lake sql 'drop table {self.schema}.{self.name}'`: what it held is forgotten then",
+        )
 
     def _is_registered_anew(self, spark: SparkSession) -> bool:
         """Whether there is one that the catalog does not know, since it is another one or has dropped it."""

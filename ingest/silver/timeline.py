@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -124,6 +125,15 @@ class Timeline:
             for timeline, instant, completed in self._with_instants(client, active)
         ]
 
+    def replaced(self) -> set[tuple[str, str]]:
+        """The file groups, by partition and file id, that commits which are not archived have put others in place of:
+        a clustering, an `insert overwrite`, a partition that was dropped."""
+        active, found = self.active(), set()
+        for timeline, instant in _newest_first(active.getCompletedReplaceTimeline()):
+            groups = json.loads(str(timeline.readReplaceCommitMetadata(instant).toJsonString()))
+            found |= {(at, each) for at, ids in groups["partitionToReplaceFileIds"].items() for each in ids}
+        return found
+
     def last_before(self, requested: str) -> str | None:
         """The instant of the last commit that was requested before that time; None where there is none."""
         return next((completed for earlier, completed in self.instants() if earlier < requested), None)
@@ -241,6 +251,15 @@ class Timeline:
         engine, client, config = self.listing()
         utils = java_class(self.spark, "org.apache.hudi.common.fs.FSUtils")
         return [str(folder) for folder in utils.getAllPartitionPaths(engine, client, config)]
+
+    def files_in(self, partition: str) -> list[tuple[str, int]]:
+        """The files in the folder of a partition, by their paths below the table's own, with their sizes in bytes."""
+        path = java_class(self.spark, "org.apache.hadoop.fs.Path")(f"{self.path}/{partition}".rstrip("/"))
+        system = path.getFileSystem(self.spark._jsc.hadoopConfiguration())
+        if not system.exists(path):
+            return []
+        below = f"{partition}/" if partition else ""
+        return [(f"{below}{each.getPath().getName()}", each.getLen()) for each in system.listStatus(path)]
 
     def written_besides(self, seen: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
         """When each commit was requested that is not archived, and the folders of the partitions that those have

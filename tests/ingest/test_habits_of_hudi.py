@@ -14,10 +14,12 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from ingest.cli.app import app
+from ingest.errors import WriteError
 from ingest.operations.erase import erase
 from ingest.operations.quarantine import quarantined_by_reason
 from ingest.operations.replay import replay
 from ingest.operations.status import status_of
+from ingest.silver.file_groups import file_groups, require_whole
 from ingest.silver.state import Counts
 
 pytestmark = pytest.mark.spark
@@ -166,6 +168,52 @@ def test_a_table_whose_folder_is_gone_is_told(
     assert project.rows(spark, "orders", "id") == [{"id": 1}, {"id": 2}]
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"table_type": "mor"},
+        pytest.param({"table_type": "mor", "table_version": 6}, marks=pytest.mark.slow),
+        pytest.param({"table_type": "cow"}, marks=pytest.mark.slow),
+    ],
+    ids=lambda options: "-".join(str(value) for value in options.values()),
+)
+def test_each_file_that_holds_rows_is_missed_and_no_other(
+    options: dict[str, Any], make_project: MakeProject, spark: SparkSession
+) -> None:
+    """Without one of them the rows were gone, the table was up to date, and its next batch was landed."""
+    project = shop(make_project, partition_by=["value"], **options)
+    project.land_well(spark)
+    relation, folder = f"{project.schema}.orders", place(project, spark)
+    spark.sql(f"call run_clustering(table => '{relation}')")
+    silver = project.silver(spark, "orders").hudi
+    timeline = silver.timeline
+    for number in (1, 2, 3):
+        project.deliver("shop.orders", 10 * number, [pg("u", 10 * number, id=1, value="ab"[number % 2])])
+        project.land_well(spark)
+        if number == 2 and options["table_type"] == "mor":
+            silver.plan_compaction()
+            silver.compact()
+    holding = {file.name for group in file_groups(timeline) for file in (group.base_file, *group.log_files) if file}
+    files = [path for path in folder.rglob("*") if re.search(r"\.parquet$|\.log\.[^.]*$", path.name)]
+    assert holding < {path.name for path in files}
+    require_whole(timeline)
+    for path in files:
+        content = path.read_bytes()
+        path.write_bytes(content[: len(content) // 2])
+        if path.name in holding:
+            with pytest.raises(WriteError, match=re.escape(path.name)):
+                require_whole(timeline)
+        else:
+            require_whole(timeline)
+        path.write_bytes(content)
+    gone = next(path for path in files if path.name in holding)
+    shutil.rmtree(gone.parent)
+    (status,) = status_of(spark, project.source())
+    assert status.state == "failed"
+    assert gone.name in str(status.error)
+    assert "put the files back from a copy" in str(status.error)
+
+
 def test_a_lake_whose_catalog_was_lost_is_seen(make_project: MakeProject, spark: SparkSession) -> None:
     """Nothing of it was landed yet, and nothing quarantined: the catalog knew no such schema."""
     project = shop(make_project)
@@ -196,8 +244,11 @@ def test_a_table_that_is_broken_is_told_with_what_to_do(make_project: MakeProjec
     project.deliver("shop.orders", 5, ["{broken"])
     project.land_well(spark)
     here = ["--project-dir", str(project.root)]
-    (place(project, spark) / ".hoodie" / "hoodie.properties").write_bytes(b"")
     shutil.rmtree(place(project, spark).parent / "_quarantine")
+    (status,) = status_of(spark, project.source())
+    assert status.state == "failed"
+    assert "/_quarantine: its folder is gone, and the catalog has the table still" in str(status.error)
+    (place(project, spark) / ".hoodie" / "hoodie.properties").write_bytes(b"")
     for command, where, to_do in (
         (["table", "commits", "shop.orders"], "/orders: ", "restore the file that is named from a copy"),
         (["quarantine", "ls", "shop"], "/_quarantine: ", "restore the folder from a copy"),
