@@ -146,7 +146,7 @@ class SilverTable:
         timeline = self.hudi.timeline
         try:
             client = timeline.client()
-            client.getActiveTimeline()
+            timeline.require_no_rollback(client, f"{self.table.schema}.{self.table.name}")
         except Py4JJavaError as error:
             raise write_error(error, where=self.path) from error
         is_altered = False

@@ -280,6 +280,32 @@ class Timeline:
         engine = java_class(self.spark, "org.apache.hudi.common.engine.HoodieLocalEngineContext")
         return engine(client.getStorageConf()), client, config.enable(False).build()
 
+    def require_no_rollback(self, client: Any, table: str) -> None:
+        """Looks for the plan of a rollback that was not carried out, of a commit that is there still.
+
+        Hudi's next writer carries it out as it begins. What it knows of the table by then is not so any more: its
+        position would lie behind the rows that go.
+
+        Raises
+        ------
+        WriteError
+            There is one.
+        """
+        active = client.getActiveTimeline()
+        completed = active.getCommitsTimeline().filterCompletedInstants()
+        plans = java_class(self.spark, "org.apache.hudi.table.action.rollback.RollbackUtils")
+        for _, plan in _newest_first(active.filterPendingRollbackTimeline()):
+            commit = str(plans.getRollbackPlan(client, plan).getInstantToRollback().getCommitTime())
+            if completed.containsInstant(commit):
+                raise WriteError(
+                    f"commit {commit} is to be rolled back, by a plan that was not carried out",
+                    where=self.path,
+                    expected="no such plan: Hudi carries it out with the next write, whose position lies behind it",
+                    action=f"`call rollback_to_instant(table => '{table}', instant_time => '{commit}')` carries it out, "
+                    "once each later commit was rolled back so, the newest first; or remove the plan, the files "
+                    f"{plan.requestedTime()}.rollback.* below .hoodie. Nothing was landed",
+                )
+
     def has_planned_compaction(self) -> bool:
         """Whether a compaction is planned and not yet completed."""
         return not self.active().filterPendingCompactionTimeline().empty()

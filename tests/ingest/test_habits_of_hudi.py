@@ -10,6 +10,7 @@ from urllib.parse import urlparse
 
 import pytest
 from conftest import DbtProject, MakeProject, pg, table_of
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
@@ -88,6 +89,28 @@ def test_a_row_inserted_into_a_partition_of_its_own_is_found(make_project: MakeP
     project.deliver("shop.orders", 10, [pg("u", 10, id=8, value="a"), pg("u", 11, id=1, value="new")])
     project.land_well(spark)
     assert [(row["id"], row["value"]) for row in project.rows(spark, "orders")] == [(1, "new"), (2, "b"), (8, "a")]
+
+
+def test_a_rollback_that_was_only_planned_is_refused(make_project: MakeProject, spark: SparkSession) -> None:
+    """The next batch carried it out, with a position behind the rows that it took away: they were lost."""
+    project = shop(make_project)
+    project.land_well(spark)
+    for number in (10, 20):
+        project.deliver("shop.orders", number, [pg("c", number, id=number, value="new")])
+        project.land_well(spark)
+    relation, timeline = f"{project.schema}.orders", project.silver(spark, "orders").hudi.timeline
+    last, middle, _ = (requested for requested, _ in timeline.instants())
+    call = f"call rollback_to_instant(table => '{relation}', instant_time => '{{}}')"
+    with pytest.raises(Py4JJavaError, match="rollback greater commits first"):
+        spark.sql(call.format(middle))
+    spark.sql(call.format(last))
+    project.deliver("shop.orders", 30, [pg("u", 30, id=1, value="c")])
+    assert f"commit {middle} is to be rolled back, by a plan that was not carried out" in refusal(project, spark)
+    (status,) = status_of(spark, project.source())
+    assert "files 2" in str(status.error)
+    spark.sql(call.format(middle))
+    project.land_well(spark)
+    assert project.rows(spark, "orders", "id") == [{"id": 1}, {"id": 2}, {"id": 10}, {"id": 20}]
 
 
 @pytest.mark.slow
