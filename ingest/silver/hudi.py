@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal
@@ -339,7 +340,14 @@ class HudiTable:
         try:
             self.spark.sql(call)
         except (PySparkException, Py4JJavaError) as error:
+            self._withdraw_unreadable()
             raise compaction_error(error, self.options) from error
+
+    def _withdraw_unreadable(self) -> None:
+        """After a write that failed: of a commit that was not written to its end nothing stays."""
+        with suppress(Py4JJavaError, LakeError):  # what kept it from being written is told
+            if self.exists():
+                self.timeline.withdraw_unreadable()
 
     def _load(self, options: Mapping[str, Any]) -> DataFrame:
         return self.spark.read.format("hudi").options(**options).load(self.path)
@@ -354,6 +362,7 @@ class HudiTable:
         try:
             rows.write.format("hudi").options(**options).mode("append").save(self.path)
         except (PySparkException, Py4JJavaError) as error:
+            self._withdraw_unreadable()
             raise write_error(error, where=self.path) from error
 
 

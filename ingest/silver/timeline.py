@@ -7,13 +7,15 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from ingest.errors import UnavailableError, WriteError
-from ingest.spark.jvm import java_class
+from ingest.spark.jvm import java_class, root_cause
 
 # Tables before this version do not record when a commit was completed: Hudi takes the time of the file instead, which
 # S3 tells in whole seconds, before the request of the commit itself.
@@ -95,9 +97,52 @@ class Timeline:
         return next(self.instants(), None) is None
 
     def commits(self, client: Any = None) -> Iterator[tuple[Any, str]]:
-        """Hudi's metadata and the instant of each completed commit, newest first; as a `client` sees them."""
+        """Hudi's metadata and the instant of each completed commit, newest first; as a `client` sees them.
+
+        Raises
+        ------
+        WriteError
+            The file of a commit cannot be read.
+        """
         for timeline, instant, completed in self._completed(client):
-            yield timeline.readCommitMetadata(instant), completed
+            try:
+                metadata = timeline.readCommitMetadata(instant)
+            except Py4JJavaError as error:
+                raise WriteError(
+                    f"the file of its commit {instant.requestedTime()} ({instant.getAction()}) cannot be read: "
+                    f"{root_cause(error)}",
+                    where=self.path,
+                    expected="a whole file of each commit, below .hoodie",
+                    action="restore it from a copy; or, where it is the last commit, remove it: the commit counts as "
+                    "broken off then, and the next run lands its events again. Nothing was landed",
+                ) from error
+            yield metadata, completed
+
+    def withdraw_unreadable(self) -> None:
+        """Removes the file of the last commit, and the plan of a cleaning or compaction, where it is cut,
+        as by a full disk.
+
+        Hudi takes such a commit for completed; without the file it is one that was broken off, which the next writer
+        rolls back. Of such a plan each later run fails; it is planned again.
+        """
+        client = self.client()
+        active = client.getActiveTimeline()
+        cleaning = java_class(self.spark, "org.apache.hudi.common.util.CleanerUtils")
+        compacting = java_class(self.spark, "org.apache.hudi.common.util.CompactionUtils")
+        commits = [commit for _, commit in _newest_first(active.getCommitsTimeline().filterCompletedInstants())]
+        last = sorted(commits, key=lambda commit: str(commit.getCompletionTime()))[-1:]
+        plans = [plan for _, plan in _newest_first(active.getCleanerTimeline().filterInflightsAndRequested())]
+        compactions = [plan for _, plan in _newest_first(active.filterPendingCompactionTimeline())]
+        for instant, read in (
+            *((commit, active.readCommitMetadata) for commit in last),
+            *((plan, partial(cleaning.getCleanerPlan, client)) for plan in plans),
+            *((plan, lambda plan: compacting.getCompactionPlan(client, plan.requestedTime())) for plan in compactions),
+        ):
+            try:
+                read(instant)
+            except Py4JJavaError:
+                file = self._file_of(client, instant)
+                file.getFileSystem(self.spark._jsc.hadoopConfiguration()).delete(file, False)
 
     def instants(self) -> Iterator[tuple[str, str]]:
         """When each completed commit was requested, and its instant, newest first."""
@@ -235,8 +280,7 @@ class Timeline:
 
     def _write_again(self, client: Any, instant: Any) -> None:
         """Puts the file of a commit in its own place, by one request."""
-        path = java_class(self.spark, "org.apache.hadoop.fs.Path")
-        file = path(f"{client.getTimelinePath()}/{client.getInstantFileNameGenerator().getFileName(instant)}")
+        file = self._file_of(client, instant)
         hadoop = self.spark._jsc.hadoopConfiguration()
         system = file.getFileSystem(hadoop)
         copy = java_class(self.spark, "org.apache.hadoop.io.IOUtils").copyBytes
@@ -245,6 +289,11 @@ class Timeline:
         written = system.create(file, True)
         held.writeTo(written)
         written.close()
+
+    def _file_of(self, client: Any, instant: Any) -> Any:
+        """The place of the file of a commit, as Hadoop has it."""
+        name = client.getInstantFileNameGenerator().getFileName(instant)
+        return java_class(self.spark, "org.apache.hadoop.fs.Path")(f"{client.getTimelinePath()}/{name}")
 
     def partitions(self) -> list[str]:
         """The folders of the partitions, below the table's own: as they are on the lake's storage, which is listed."""
@@ -301,8 +350,8 @@ class Timeline:
                     f"commit {commit} is to be rolled back, by a plan that was not carried out",
                     where=self.path,
                     expected="no such plan: Hudi carries it out with the next write, whose position lies behind it",
-                    action=f"`call rollback_to_instant(table => '{table}', instant_time => '{commit}')` carries it out, "
-                    "once each later commit was rolled back so, the newest first; or remove the plan, the files "
+                    action=f"`call rollback_to_instant(table => '{table}', instant_time => '{commit}')` carries it "
+                    "out, once each later commit was rolled back so, the newest first; or remove the plan, the files "
                     f"{plan.requestedTime()}.rollback.* below .hoodie. Nothing was landed",
                 )
 

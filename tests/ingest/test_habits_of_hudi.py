@@ -113,6 +113,23 @@ def test_a_rollback_that_was_only_planned_is_refused(make_project: MakeProject, 
     assert project.rows(spark, "orders", "id") == [{"id": 1}, {"id": 2}, {"id": 10}, {"id": 20}]
 
 
+def test_a_commit_whose_file_is_cut_is_told_with_what_to_do(make_project: MakeProject, spark: SparkSession) -> None:
+    """`lake status` ended with the error of one table, and neither named it nor showed the others."""
+    project = shop(make_project)
+    project.land_well(spark)
+    project.deliver("shop.orders", 10, [pg("u", 10, id=1, value="c")])
+    project.land_well(spark)
+    *_, last = sorted((place(project, spark) / ".hoodie" / "timeline").glob("*.deltacommit"))
+    last.write_bytes(last.read_bytes()[:2000])
+    told = f"the file of its commit {last.name[:17]} (deltacommit) cannot be read"
+    (status,) = status_of(spark, project.source())
+    assert told in str(status.error)
+    assert told in refusal(project, spark)
+    last.unlink()
+    assert project.land_well(spark)["orders"].counts == Counts(read=1, applied=1)
+    assert project.rows(spark, "orders", "value") == [{"value": "c"}, {"value": "b"}]
+
+
 @pytest.mark.slow
 def test_a_planned_clustering_is_refused_and_carried_out_it_is_not(
     make_project: MakeProject, spark: SparkSession

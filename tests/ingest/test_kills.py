@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from conftest import MakeProject, pg, table_of
 from killing import PHASES, TABLE, a_source, kill_when
 from lake import Lake
 from pyspark.sql import SparkSession
@@ -105,6 +108,26 @@ def test_a_full_or_read_only_disk_is_named_and_landed_on_once_it_can_be_written(
         ended = source.lake("ingest", "shop")
         assert ended.returncode == 0, ended.stderr
         source.require_equal(spark)
+
+
+@pytest.mark.parametrize("table_type", ["mor", "cow"])
+def test_a_disk_that_is_full_at_any_page_of_a_commit_leaves_nothing_of_it(
+    table_type: str, make_project: MakeProject, spark: SparkSession, tmp_path: Path
+) -> None:
+    """A commit, or a plan of a cleaning or compaction, whose file was cut was there: each later run failed of it."""
+    with _small_disk(tmp_path / "disk") as disk:
+        table = table_of("note", {"id": "int"}, ["id"], table_type=table_type, buckets=1)
+        project = make_project({"tables": [{**table, "external": {"location": str(disk / "note")}}]})
+        for page in range(20):
+            project.deliver("shop.note", page, [pg("c", page + 1, id=page)])
+            if page:
+                with (disk / "ballast").open("wb") as file:
+                    file.write(b"x" * (shutil.disk_usage(disk).free - 4096 * page))
+                told = project.land(spark)["note"].error
+                assert told is None or re.search("the disk is full|No space left", told.message)
+                (disk / "ballast").unlink()
+            project.land_well(spark)
+            assert project.rows(spark, "note") == [{"id": number} for number in range(page + 1)]
 
 
 def test_a_catalog_on_a_read_only_or_full_disk_is_told_as_such(tmp_path: Path) -> None:
