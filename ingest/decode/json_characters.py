@@ -35,4 +35,5 @@ def has_half_a_character(text: Expression) -> Expression:
     # Without escaped backslashes and quotes each backslash begins an escape, and each quote begins or ends a string.
     plain = F.regexp_replace(text, r'\\["\\]', "/")
     alone = F.regexp_replace(plain, rf"{_SURROGATE}[89abAB]..\\u[dD][c-fC-F]..", "")
-    return F.coalesce(text.rlike(_SURROGATE) & alone.rlike(_SURROGATE + r'[89a-fA-F][^"]*+"\s*+(?!:)'), F.lit(False))
+    has_any = text.contains(r"\ud") | text.contains(r"\uD")
+    return F.coalesce(has_any & alone.rlike(_SURROGATE + r'[89a-fA-F][^"]*+"\s*+(?!:)'), F.lit(False))

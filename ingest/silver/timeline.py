@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -138,10 +138,12 @@ class Timeline:
             *((plan, partial(cleaning.getCleanerPlan, client)) for plan in plans),
             *((plan, lambda plan: compacting.getCompactionPlan(client, plan.requestedTime())) for plan in compactions),
         ):
-            try:
-                read(instant)
-            except Py4JJavaError:
-                file = self._file_of(client, instant)
+            if _is_read(read, instant):
+                continue
+            # A file that the storage did not give just now may be whole: this raises then, or it is read now.
+            file = self._file_of(client, instant)
+            self._content(file)
+            if not _is_read(read, instant):
                 file.getFileSystem(self.spark._jsc.hadoopConfiguration()).delete(file, False)
 
     def instants(self) -> Iterator[tuple[str, str]]:
@@ -281,14 +283,18 @@ class Timeline:
     def _write_again(self, client: Any, instant: Any) -> None:
         """Puts the file of a commit in its own place, by one request."""
         file = self._file_of(client, instant)
-        hadoop = self.spark._jsc.hadoopConfiguration()
-        system = file.getFileSystem(hadoop)
-        copy = java_class(self.spark, "org.apache.hadoop.io.IOUtils").copyBytes
-        held = java_class(self.spark, "java.io.ByteArrayOutputStream")()
-        copy(system.open(file), held, hadoop, True)
-        written = system.create(file, True)
+        held = self._content(file)
+        written = file.getFileSystem(self.spark._jsc.hadoopConfiguration()).create(file, True)
         held.writeTo(written)
         written.close()
+
+    def _content(self, file: Any) -> Any:
+        """The bytes of a file, in Java's memory."""
+        hadoop = self.spark._jsc.hadoopConfiguration()
+        held = java_class(self.spark, "java.io.ByteArrayOutputStream")()
+        copy = java_class(self.spark, "org.apache.hadoop.io.IOUtils").copyBytes
+        copy(file.getFileSystem(hadoop).open(file), held, hadoop, True)
+        return held
 
     def _file_of(self, client: Any, instant: Any) -> Any:
         """The place of the file of a commit, as Hadoop has it."""
@@ -419,3 +425,11 @@ def _newest_first(timeline: Any) -> Iterator[tuple[Any, Any]]:
     instants = timeline.getReverseOrderedInstants().iterator()
     while instants.hasNext():
         yield timeline, instants.next()
+
+
+def _is_read(read: Callable[[Any], Any], instant: Any) -> bool:
+    try:
+        read(instant)
+    except Py4JJavaError:
+        return False
+    return True
