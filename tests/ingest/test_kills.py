@@ -110,6 +110,7 @@ def test_a_full_or_read_only_disk_is_named_and_landed_on_once_it_can_be_written(
         source.require_equal(spark)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table_type", ["mor", "cow"])
 def test_a_disk_that_is_full_at_any_page_of_a_commit_leaves_nothing_of_it(
     table_type: str, make_project: MakeProject, spark: SparkSession, tmp_path: Path
