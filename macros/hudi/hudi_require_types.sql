@@ -13,6 +13,12 @@
                 ~ "give it another one in the select; nothing was written"
             ) }}
         {%- endfor -%}
+        {%- if name.startswith('_lake_') -%}
+            {{ exceptions.raise_compiler_error(
+                model_name ~ ": got column '" ~ column.name ~ "', expected a name that does not begin with _lake_, as those of an increment's own "
+                ~ "columns do: give it another one in the select; nothing was written"
+            ) }}
+        {%- endif -%}
         {%- set held, place = _held_type(type), '' -%}
         {%- if name in key and modules.re.match('binary|array<|map<|struct<', type) -%}
             {%- set held, place = 'string', ' in unique_key' -%}

@@ -35,6 +35,11 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
     "spaces": ("1 as id, 2 as `my x`", {}, f"got column 'my x', {NAME}"),
     "digit": ("1 as id, 2 as `1x`", {}, f"got column '1x', {NAME}"),
+    "ours": (
+        "1 as id, 2 as _lake_rows_of_key",
+        {},
+        "got column '_lake_rows_of_key', expected a name that does not begin with _lake_",
+    ),
     "field": ("1 as id, named_struct('a b', 1, 'c', 2) as x", {}, f"got column 'a b', {NAME}"),
     "key": ("cast('a' as binary) as id", {}, "of type binary in unique_key, expected string or"),
     "keys": ("array(1) as id", {}, "of type array<int> in unique_key, expected string or"),
@@ -52,7 +57,11 @@ def test_columns_that_a_table_does_not_hold_are_refused(make_models: MakeModels)
         models.write(name, f"select {select}", **config)
     snapshots.snapshot(models, **snapshots.STRATEGIES["check"])
     models.write("rows", "select 1 as id, 1S as x", materialized="view")
-    models.write("letters", "select 1 as id, 2 as `größe`, 3 as `列`, binary('a') as x, timestamp '2026-01-01' as at")
+    models.write(
+        "letters",
+        "select 1 as id, 2 as `größe`, 3 as `列`, binary('a') as x, timestamp '2026-01-01' as at",
+        unique_key=["id "],
+    )
     outcomes = models.dbt("build")
     for name, (_, _, told) in REFUSED.items():
         assert (outcomes[name].status, told in outcomes[name].message) == ("error", True), outcomes[name].message
