@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dev.mutations.base import BAD, HISTORY, KEYS, PLACES, SECURITY, TORTURE, VALUES, Mutation
+from dev.mutations.base import BAD, HISTORY, HUDI, INCREMENTS, KEYS, PLACES, SECURITY, TORTURE, VALUES, Mutation
 
 SILVER = (
     Mutation(
@@ -109,6 +109,27 @@ SILVER = (
         "spark.sql.parquet.datetimeRebaseModeInWrite: CORRECTED",
         "spark.sql.parquet.datetimeRebaseModeInWrite: EXCEPTION",
         (f"{VALUES}::test_old_dates_and_timestamps_are_landed_everywhere",),
+    ),
+    Mutation(
+        "a rollback that was only planned is left to the next writer",
+        "ingest/silver/table.py",
+        'timeline.require_no_rollback(client, f"{self.table.schema}.{self.table.name}")',
+        "client.getActiveTimeline()",
+        (f"{HUDI}::test_a_rollback_that_was_only_planned_is_refused",),
+    ),
+    Mutation(
+        "files of a table that are gone are not missed",
+        "ingest/operations/status.py",
+        "    require_whole(silver.hudi.timeline)\n",
+        "",
+        (f"{HUDI}::test_each_file_that_holds_rows_is_missed_and_no_other",),
+    ),
+    Mutation(
+        "a second erasure looks like the first one",
+        "ingest/silver/state.py",
+        "removals=self.removals + 1",
+        "removals=1",
+        (f"{INCREMENTS}::test_rows_that_are_removed_for_good_are_followed",),
     ),
     Mutation(
         "what waits in the quarantine is younger with each run",
