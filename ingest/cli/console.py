@@ -10,7 +10,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import isfinite
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 from py4j.protocol import Py4JJavaError
@@ -40,13 +40,23 @@ def tell_warning(message: str) -> None:
     err.print(f"[bold yellow]warning[/] {escape(message)}", soft_wrap=True)
 
 
+class _Console(logging.StreamHandler[TextIO]):
+    """What is logged, on standard error: warnings of this package as `tell_warning` writes them."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno == logging.WARNING and record.name.startswith("ingest."):
+            tell_warning(record.getMessage())
+        else:
+            super().emit(record)
+
+
 @contextmanager
 def told_plainly(debug: bool = False) -> Iterator[None]:
     """Turns an error of this project, or one of Spark's, into its message and exit code 1."""
     if not sys.stdout.isatty():
         # A pipe has no width of its own: wide enough for the tables.
         os.environ.setdefault("COLUMNS", "140")
-    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, stream=sys.stderr)
+    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, handlers=[_Console(sys.stderr)])
     for noisy in ("py4j", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     try:

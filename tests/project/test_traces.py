@@ -51,6 +51,8 @@ def test_a_run_that_reads_log_files_says_nothing_of_a_library_and_leaves_nothing
     run = Lake(environment(tmp_path, temp)).run("ingest", "shop", "--project-dir", str(project.root))
     assert run.returncode == 0, run.stderr
     assert "WARNING" not in run.stdout + run.stderr
+    (warning,) = [line for line in run.stderr.splitlines() if line.startswith("warning ")]
+    assert "a batch lies before what was landed" in warning
     assert "note" in run.stdout
     assert left_in(temp) == []
 
