@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from stranger import MakeStranger, Stranger, stranger_of
 from stranger_texts import YEARS
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from macros import test_increments as increments
 from macros import test_snapshots as snapshots
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
 make_shop = increments.make_shop
 # What a run may say that finds another one at work.
 OTHER_RUN = ("Cannot resolve conflicts for overlapping writes", "expected one writer at a time")
