@@ -22,6 +22,7 @@ from ingest.decode.typed_events import typed_part
 from ingest.decode.wire_format import RECORD_COLUMNS, record_parts
 from ingest.schema.change import UNNAMED
 from ingest.sources.raw import UNTOLD, EventFile
+from ingest.spark import s3
 from ingest.spark.jvm import java_class, root_cause
 
 _SYNC_BYTES = 16
@@ -173,15 +174,19 @@ def unreadable_files(spark: SparkSession, table: Table, files: Sequence[EventFil
             # Of a struct whose nulls are counted one column alone is read; of its text all are.
             rows.agg(F.max(F.length(F.to_json(F.struct("*"))))).collect()
         except Py4JJavaError as error:
-            broken.append(HeldBack(file, _told(file, error)))
+            if why := _why_broken(file, error):
+                broken.append(HeldBack(file, why))
     return tuple(broken)
 
 
-def _told(file: EventFile, error: Py4JJavaError) -> str:
+def _why_broken(file: EventFile, error: Py4JJavaError) -> str:
+    """What is wrong with a file that could not be read; '' where it is the storage that did not give it."""
     cause = root_cause(error)
     if "ChecksumException" in cause:
         return f"of another checksum than .{file.name}.crc beside it says. Where it was written again, remove that"
-    return f"corrupt: {cause}"
+    # Any bytes are a text, as long as nothing compresses it.
+    is_plain = file.encoding == "json" and not file.name.endswith(".gz")
+    return "" if is_plain or s3.to_do(str(error)) else f"corrupt: {cause}"
 
 
 def _literal(files: Iterable[EventFile]) -> list[str]:
