@@ -40,7 +40,7 @@ def tell_warning(message: str) -> None:
     err.print(f"[bold yellow]warning[/] {escape(message)}", soft_wrap=True)
 
 
-class _Console(logging.StreamHandler[TextIO]):
+class _Logged(logging.StreamHandler[TextIO]):
     """What is logged, on standard error: warnings of this package as `tell_warning` writes them."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -56,7 +56,7 @@ def told_plainly(debug: bool = False) -> Iterator[None]:
     if not sys.stdout.isatty():
         # A pipe has no width of its own: wide enough for the tables.
         os.environ.setdefault("COLUMNS", "140")
-    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, handlers=[_Console(sys.stderr)])
+    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, handlers=[_Logged(sys.stderr)])
     for noisy in ("py4j", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     try:

@@ -11,7 +11,7 @@ from ingest.config.tables import Table
 from ingest.landing.backlog import Pending, position_at
 from ingest.landing.transactions import is_consistent, topic_table
 from ingest.silver.table import SilverTable
-from ingest.sources.kinds import require_known_places
+from ingest.sources.kinds import require_kind
 
 
 def tables_of(source: Source, names: list[str]) -> tuple[Table, ...]:
@@ -42,8 +42,8 @@ def set_position(spark: SparkSession, table: Table, *, to_latest: bool) -> Pendi
     """
     silver = SilverTable.of(spark, table)
     state = silver.required_state()
-    if not (to_latest or table.key):
-        require_known_places(table, state.position)
+    if state.position and not (to_latest or table.key):
+        require_kind(table, state.position)
     # An epoch that was raised, and nothing was landed in yet, begins behind all that was landed.
     begin = state.position if table.options.epoch > state.epoch else state.epoch_begin
     position, pending = position_at(spark, table, begin=begin, to_latest=to_latest)

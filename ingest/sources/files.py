@@ -134,10 +134,10 @@ def _not_listed(root: str) -> Iterator[EventFile]:
         return
     for folder, folders, names in os.walk(root.removeprefix("file:")):
         folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
-        for path in (Path(folder, name) for name in names if not name.startswith(_HIDDEN)):
+        for path in (f"{folder}/{name}" for name in names if not name.startswith(_HIDDEN)):
             text = os.fsencode(path).decode(errors="replace")
             if UNTOLD in text:
-                found = path.lstat()
+                found = Path(path).lstat()
                 yield EventFile(f"file:{text}", found.st_size, found.st_mtime_ns // 1_000_000)
 
 

@@ -62,25 +62,9 @@ def require_kind(table: Table, position: str) -> str:
     kind = position_kind(position)
     if kind == table.connection.type:
         return position
-    raise _of_another_kind(table, kind)
-
-
-def require_known_places(table: Table, position: str) -> None:
-    """That the events of a table without a key are known by their places, where they are landed again.
-
-    Raises
-    ------
-    InputError
-        The position is of another kind of input, where the same events have other places.
-    """
-    if position and (kind := position_kind(position)) != table.connection.type:
-        raise _of_another_kind(table, kind)
-
-
-def _of_another_kind(table: Table, kind: str) -> InputError:
     command = f"`lake position {table.alone} --to"
     unknown = "without a key nothing tells which of it is landed already. To land all of it drop the table first"
-    return InputError(
+    raise InputError(
         f"the table was read from {_NAMES.get(kind, kind)}, and its connection is of type {table.connection.type} now",
         where=table.relation,
         expected="the kind of input that the table's position is of",

@@ -1,7 +1,7 @@
 {% macro key_columns(unique_key, model_name) -%}
     {%- set expected = "expected unique_key = a column or a list of columns, for a Hudi table has a record key" -%}
     {%- if unique_key is string -%}
-        {%- set columns = unique_key.split(',') | list -%}
+        {%- set columns = unique_key.split(',') -%}
     {%- elif unique_key is sequence and unique_key is not mapping -%}
         {%- set columns = unique_key | list -%}
     {%- else -%}
