@@ -45,7 +45,8 @@ test-athena: setup  ## A lake on S3 and Glue, and dbt's target athena beside Spa
 	pytest -n 2 --dist loadfile -m "athena and not slow and not long" tests/athena/engine
 
 test-slow: setup  ## The whole covering array of forms; histories, transactions, erasure; landing and dbt killed, full disks; S3 broken off at every phase
-	pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not long"
+	pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not long and not athena"
+	pytest -n 2 --dist loadfile -m "athena and slow and not long" tests/athena --ignore tests/athena/engine
 
 test-long: setup  ## Many random histories and crashes: two hours or more; prints cases an hour (real servers: as root)
 	@bash dev/servers.sh
