@@ -7,8 +7,11 @@ means the same to both. Nothing in here knows any particular source.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from ingest.config.connections import (
@@ -19,6 +22,10 @@ from ingest.config.connections import (
 )
 from ingest.config.rendering import Renderer, Yaml, mapping, read_yaml
 from ingest.errors import DeclarationError
+
+# Where dbt looks for docs blocks, unless the project says it.
+_WITH_DOCS = ["models", "seeds", "snapshots", "analyses", "macros"]
+_DOCS_BLOCK = re.compile(r"\{%-?\s*docs\s+(\w+)\s*-?%\}(.*?)\{%-?\s*enddocs\s*-?%\}", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,7 @@ class Project:
     target_name: str
     target: Yaml
     model_paths: tuple[str, ...]
+    docs_paths: tuple[str, ...]
     connections: Mapping[str, Connection]
     renderer: Renderer
 
@@ -51,7 +59,7 @@ class Project:
         root = _find_project(project_dir)
         project_file = root / "dbt_project.yml"
         raw = read_yaml(project_file)
-        variables = mapping(raw.get("vars"), where=f"{project_file}: vars")
+        variables = _variables(raw, where=f"{project_file}: vars")
         renderer = Renderer(variables)
         name = str(renderer.render(raw.get("profile") or raw.get("name"), where=f"{project_file}: profile"))
         directory = _find_profiles(root, profiles_dir)
@@ -92,7 +100,8 @@ class Project:
             name=str(raw.get("name")),
             target_name=target_name,
             target=output,
-            model_paths=_model_paths(raw, where=f"{project_file}: model-paths"),
+            model_paths=_paths(raw, "model-paths", ["models"], project_file),
+            docs_paths=_paths(raw, "docs-paths", _WITH_DOCS, project_file),
             connections=read_connections(directory / "connections.yml", with_target),
             renderer=with_target,
         )
@@ -102,6 +111,19 @@ class Project:
         """Where the schemas of the lake are: of an embedded session, as its target says. Empty where it does not."""
         settings = self.target.get("server_side_parameters") or {}
         return str(settings.get("spark.sql.warehouse.dir") or "")
+
+    def described(self, text: str) -> str:
+        """A description with the docs blocks that it names; as it stands where only dbt can render it."""
+        with suppress(DeclarationError):
+            return str(self.renderer.render(text, where="description", doc=lambda *names: self._docs_blocks[names[-1]]))
+        return text
+
+    @cached_property
+    def _docs_blocks(self) -> dict[str, str]:
+        """The texts of dbt's docs blocks, by name: of the project's Markdown."""
+        files = (path for folder in self.docs_paths for path in sorted((self.root / folder).rglob("*.md")))
+        texts = (path.read_text(encoding="utf-8", errors="replace") for path in files)
+        return {name: block.strip() for text in texts for name, block in _DOCS_BLOCK.findall(text)}
 
     def connection(self, name: str, *, where: str) -> EventConnection:
         """The connection for events of that name; DeclarationError at `where`, which asks for it, if there is none."""
@@ -127,10 +149,17 @@ class Project:
         )
 
 
-def _model_paths(raw: Yaml, *, where: str) -> tuple[str, ...]:
-    paths = raw.get("model-paths") or ["models"]
+def _variables(raw: Yaml, *, where: str) -> Yaml:
+    """The variables of the project: those below its name win over those of all packages, as in dbt."""
+    every = mapping(raw.get("vars"), where=where)
+    own = every.get(str(raw.get("name")))
+    return {**every, **own} if isinstance(own, dict) else every
+
+
+def _paths(raw: Yaml, key: str, default: list[str], file: Path) -> tuple[str, ...]:
+    paths = raw.get(key) or default
     if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
-        raise DeclarationError(f"is {paths!r}", where=where, expected="a list of folders, such as [models]")
+        raise DeclarationError(f"is {paths!r}", where=f"{file}: {key}", expected="a list of folders, such as [models]")
     return tuple(paths)
 
 

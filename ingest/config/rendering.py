@@ -34,8 +34,8 @@ class Renderer:
         self._jinja.filters |= dict.fromkeys(("as_text", "as_bool", "as_number", "as_native"), str)
         self._jinja.globals = {"env_var": self._env_var, "var": self._var, "target": dict(target or {})}
 
-    def render(self, value: Any, *, where: str) -> Any:
-        """The same structure with every text rendered.
+    def render(self, value: Any, *, where: str, **more: Any) -> Any:
+        """The same structure with every text rendered, with `more` names than every value has.
 
         Raises
         ------
@@ -43,13 +43,13 @@ class Renderer:
             A template that is none, or one that names a variable that is not set; `where` leads to the value.
         """
         if isinstance(value, dict):
-            return {key: self.render(item, where=f"{where}.{key}") for key, item in value.items()}
+            return {key: self.render(item, where=f"{where}.{key}", **more) for key, item in value.items()}
         if isinstance(value, list):
-            return [self.render(item, where=f"{where}[{index}]") for index, item in enumerate(value)]
+            return [self.render(item, where=f"{where}[{index}]", **more) for index, item in enumerate(value)]
         if not isinstance(value, str) or ("{{" not in value and "{%" not in value):
             return value
         try:
-            return self._jinja.from_string(value).render()
+            return self._jinja.from_string(value).render(more)
         except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError,
                 MemoryError) as error:  # fmt: skip
             told = f"cannot be rendered: {error or type(error).__name__}"

@@ -58,6 +58,7 @@ RESERVED = re.compile(r"(__|_hoodie_).*")
 # Between the folders of a path: one is meant, and none behind the last.
 _SLASHES = re.compile(r"(?<!:)/+")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_]+")
+_OF_EXTERNAL = {"using", "location"}
 
 
 @dataclass(frozen=True)
@@ -195,8 +196,7 @@ def _source(project: Project, file: Path, raw: Yaml, refusals: Refusals) -> Sour
     tables = _entries(raw, "tables", where=where)
     if not _is_ingested(raw) and not any(_is_ingested(table) for table in tables):
         return None
-    own = {key: value for key, value in raw.items() if key != "tables"}
-    rendered = project.renderer.render(own, where=f"{file}: {name}")
+    rendered = _rendered(project, raw, where=f"{file}: {name}")
     schema = _identifier(str(rendered.get("schema") or name), where=f"{file}: {name}.schema")
     defaults = _ingest_meta(rendered, where=where)
     found = [refusals.of(_rendered_table, project, file, name, schema, defaults, table) for table in tables]
@@ -217,10 +217,19 @@ def _is_ingested(raw: Any) -> bool:
 
 def _rendered_table(project: Project, file: Path, source: str, schema: str, defaults: Yaml, raw: Any) -> Table:
     _ingest_meta(raw, where=f"{file}: source {source}")
-    name = raw.get("name") or "tables"
-    return _table(
-        project, file, source, schema, defaults, project.renderer.render(raw, where=f"{file}: {source}.{name}")
-    )
+    rendered = _rendered(project, raw, where=f"{file}: {source}.{raw.get('name') or 'tables'}")
+    return _table(project, file, source, schema, defaults, {**rendered, "columns": raw.get("columns")})
+
+
+def _rendered(project: Project, raw: Yaml, *, where: str) -> Yaml:
+    """What is read of a source, table or column. The rest is dbt's alone, which renders it with more than is here."""
+    read: Yaml = {key: raw[key] for key in ("name", "schema", "identifier", "data_type") if key in raw}
+    if external := raw.get("external"):
+        is_mapping = isinstance(external, dict)
+        read["external"] = {key: external[key] for key in _OF_EXTERNAL & external.keys()} if is_mapping else external
+    read["config"] = {"meta": {"ingest": _ingest_meta(raw, where=where)}}
+    rendered: Yaml = project.renderer.render(read, where=where)
+    return {**rendered, "description": project.described(str(raw.get("description") or ""))}
 
 
 def _table(project: Project, file: Path, source: str, schema: str, defaults: Yaml, raw: Yaml) -> Table:
@@ -232,7 +241,7 @@ def _table(project: Project, file: Path, source: str, schema: str, defaults: Yam
     version = required_table_version(location if _is_absolute(location) else project.lake_root)
     by_place = {} if version is None else {"table_version": version}
     options = refusals.of(_options, {**by_place, **defaults, **_ingest_meta(raw, where=where)}, where=where)
-    columns, excluded = refusals.of(_columns, raw, where=where) or ((), ())
+    columns, excluded = refusals.of(_columns, project, raw, where=where) or ((), ())
     named = refusals.of(_identifier, str(raw.get("identifier") or name), where=where)
     if options is None:
         raise refusals.error
@@ -263,7 +272,7 @@ def _table(project: Project, file: Path, source: str, schema: str, defaults: Yam
         where=where,
         database=database or None,
         excluded=excluded,
-        description=str(raw.get("description") or ""),
+        description=raw["description"],
     )
 
 
@@ -274,10 +283,10 @@ def _options(merged: Yaml, *, where: str) -> IngestOptions:
         raise declaration_error(error, where=f"{where}: config.meta.ingest") from error
 
 
-def _columns(raw: Yaml, *, where: str) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+def _columns(project: Project, raw: Yaml, *, where: str) -> tuple[tuple[Column, ...], tuple[str, ...]]:
     """The columns that silver has, and the names of those that are excluded."""
     refusals = Refusals()
-    found = [refusals.of(_column, column, where=where) for column in _entries(raw, "columns", where=where)]
+    found = [refusals.of(_column, project, column, where=where) for column in _entries(raw, "columns", where=where)]
     declared = [column for column in found if column is not None]
     columns = tuple(column for column, policy in declared if policy != "exclude")
     excluded = tuple(column.name for column, policy in declared if policy == "exclude")
@@ -332,8 +341,9 @@ def _with_schema_files(project: Project, options: IngestOptions, *, where: str) 
     return options.model_copy(update=paths)
 
 
-def _column(raw: Yaml, *, where: str) -> tuple[Column, str | None]:
+def _column(project: Project, written: Yaml, *, where: str) -> tuple[Column, str | None]:
     """A column as silver has it, and its policy."""
+    raw = _rendered(project, written, where=f"{where}.{_text(written, 'name', where=f'{where}.columns')}")
     name = _text(raw, "name", where=f"{where}.columns")
     here = f"{where}.{name}"
     if RESERVED.fullmatch(name.lower()):
@@ -347,8 +357,7 @@ def _column(raw: Yaml, *, where: str) -> tuple[Column, str | None]:
     data_type = parse_data_type(_text(raw, "data_type", where=here), where=here)
     refuse_idle_options(options, data_type, where=f"{here}: config.meta.ingest")
     given = options.model_dump(exclude={"policy", "substring_of"})
-    description = str(raw.get("description") or "")
-    column = Column(name, data_type, **given, substring_of=options.substring_of, description=description)
+    column = Column(name, data_type, **given, substring_of=options.substring_of, description=raw["description"])
     if options.policy != "hash":
         return column, options.policy
     if not is_hashable(data_type):

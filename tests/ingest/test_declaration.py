@@ -374,9 +374,29 @@ def test_declarations_render_variables_target_and_environment(
         "{{ env_var('SHOP_PREFIX') }}.{{ var('entity') }}.{{ target.type }}.{{ env_var('NOT', 'x') }}"
     )
     project = make_project(source)
-    with (project.root / "dbt_project.yml").open("a", encoding="utf-8") as file:
-        file.write("vars: {entity: line}\n")
+    settings = project.root / "dbt_project.yml"
+    written = settings.read_text(encoding="utf-8")
+    name = Project.load(project.root).name
+    settings.write_text(f"{written}vars: {{entity: line}}\n", encoding="utf-8")
     assert project.source().tables[0].options.topic == "prod.line.spark.x"
+    # The project's own win over those of all packages, as in dbt.
+    settings.write_text(f"{written}vars: {{entity: line, {name}: {{entity: own}}}}\n", encoding="utf-8")
+    assert project.source().tables[0].options.topic == "prod.own.spark.x"
+
+
+def test_what_only_dbt_renders_of_a_source_is_left_to_it(make_project: MakeProject) -> None:
+    source = shop()
+    (table, *_) = source["tables"]
+    source |= {"description": "{{ doc('shop') }}", "freshness": {"filter": "{{ dbt.dateadd('day', -1, this) }}"}}
+    table |= {"description": "{{ doc('lines') }} of {{ var('entity', 'all') }}",
+              "data_tests": [{"unique": {"column_name": "id", "config": {"where": "{{ this }}"}}}]}  # fmt: skip
+    table["columns"][0]["description"] = "{{ doc('nowhere') }}"
+    project = make_project(source)
+    blocks = "{% docs lines %}\nLines of orders.\n{% enddocs %} {%- docs shop -%} A shop {%- enddocs -%}"
+    (project.root / "models" / "docs.md").write_text(blocks, encoding="utf-8")
+    read = project.source().tables[0]
+    assert read.description == "Lines of orders. of all"
+    assert read.columns[0].description == "{{ doc('nowhere') }}"
 
 
 @pytest.mark.parametrize(
