@@ -408,6 +408,9 @@ class _JsonRow:
         return op.isin(*ROW_OPS) if self.is_envelope else self.fields["__deleted"].value.isNotNull() | (op == "d")
 
     def member(self, name: str) -> Expression:
+        # Spark's paths have no such names (JsonPathParser), and find nothing there.
+        if {"'", "?"} & set(name):
+            return F.from_json(self.image, "map<string, string>")[name]
         return F.get_json_object(self.json, f"{self.within}['{name}']")
 
     def is_null(self, name: str) -> Expression:
