@@ -97,7 +97,7 @@ class Lake:
     def command(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Any command, to its end."""
         return subprocess.run(
-            words, capture_output=True, text=True, check=False, cwd=REPOSITORY, env=self._variables, timeout=600
+            words, capture_output=True, text=True, check=False, cwd=REPOSITORY, env=self._variables, timeout=1500
         )
 
     @contextmanager

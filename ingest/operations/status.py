@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ingest.config.sources_file import Source
@@ -17,6 +19,7 @@ from ingest.silver.erased_keys import erased_keys
 from ingest.silver.file_groups import require_whole
 from ingest.silver.state import Counts, State
 from ingest.silver.table import SilverTable
+from ingest.spark.jvm import root_cause
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,12 @@ def _status(spark: SparkSession, table: Table, failed: str | None) -> TableStatu
             )
     except LakeError as error:
         return replace(found, state="failed", error=error.message)
+    except (PySparkException, Py4JError) as error:
+        unread = LakeError(
+            root_cause(error), where=table.relation, expected="a table whose files can be read",
+            action="restore what is named from a copy",
+        )  # fmt: skip
+        return replace(found, state="failed", error=unread.message)
     if failed:
         return replace(found, state="unwell" if says_unwell(failed) else "failed", error=failed)
     unwell = quarantine_error(spark, table, {"ever read": found.totals})

@@ -22,7 +22,7 @@ from queries import require_queries_answer
 from dev.chain.processes import free_port
 from examples import system
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 SCALE = ("--scale", "0.01", "--form", "json")
 
 

@@ -284,6 +284,14 @@ def test_a_table_that_is_broken_is_told_with_what_to_do(make_project: MakeProjec
     project.deliver("shop.orders", 5, ["{broken"])
     project.land_well(spark)
     here = ["--project-dir", str(project.root)]
+    (base, *_) = place(project, spark).rglob("*.parquet")
+    whole = base.read_bytes()
+    base.write_bytes(bytes(len(whole)))
+    (status,) = status_of(spark, project.source())
+    assert status.state == "failed"
+    assert "orders`: " in str(status.error)
+    assert base.name in str(status.error)
+    base.write_bytes(whole)
     shutil.rmtree(place(project, spark).parent / "_quarantine")
     (status,) = status_of(spark, project.source())
     assert status.state == "failed"
