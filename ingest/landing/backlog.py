@@ -97,14 +97,14 @@ class Pending:
             return Read((), self)
         raw = self.unread.read()
         parts, held_back = raw_parts(self.source.spark, table, raw, thorough=thorough, by_examples=by_examples)
-        return Read(parts, self._without(held_back), held_back)
+        return Read(parts, self.without(held_back), held_back)
 
     def without_broken(self, table: Table) -> Read | None:
         """The rest, where what looked whole is broken; None where nothing is. Reads every file to its end."""
         broken = unreadable_files(self.source.spark, table, self._files())
         if not broken:
             return None
-        again = self._without(broken).read(table)
+        again = self.without(broken).read(table)
         return replace(again, held_back=(*again.held_back, *broken))
 
     def unreadable(self, error: Py4JJavaError) -> InputError:
@@ -167,12 +167,13 @@ class Pending:
         """What is behind a position, of what the source had when this was listed."""
         return replace(self, unread=self.unread.beyond(position))
 
+    def without(self, held_back: Collection[HeldBack]) -> Pending:
+        """The same without files that were held back."""
+        return replace(self, unread=self.unread.without({item.file for item in held_back})) if held_back else self
+
     def _files(self) -> tuple[EventFile, ...]:
         raw = self.unread.read() if self.source.delivers_files else None
         return raw.files if isinstance(raw, RawFiles) else ()
-
-    def _without(self, held_back: Collection[HeldBack]) -> Pending:
-        return replace(self, unread=self.unread.without({item.file for item in held_back})) if held_back else self
 
     def _written(self, position: str) -> str:
         """The position, which the next run must know for one of the same source."""

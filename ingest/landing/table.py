@@ -90,9 +90,11 @@ class Begun:
         state = silver.state()
         return cls(silver, state, pending_of(spark, table, state.position if state else None))
 
-    def gone_on(self, position: str) -> Begun:
-        """The same run, once a portion was landed up to a position: what came after it began is left to the next."""
-        return replace(self, state=self.silver.state(), pending=self.pending.beyond(position))
+    def gone_on(self, position: str, held_back: Sequence[HeldBack]) -> Begun:
+        """The same run, once a portion was landed up to a position: what was held back, and what came after it began,
+        is left to the next."""
+        pending = self.pending.beyond(position).without(held_back)
+        return replace(self, state=self.silver.state(), pending=pending)
 
     @property
     def totals(self) -> Counts:
@@ -136,37 +138,43 @@ def land_table(
     if not begun.pending.waiting:
         _conform(begun)
         _renew(begun)
-        nothing = Landed(
+        return Landed(
             table,
             unit=begun.pending.unit,
             ends=begun.pending.ends(),
             totals=begun.totals,
             behind_ms=begun.pending.behind_ms,
+            error=_kept_up(begun.silver, upkeep, is_behind=False),
         )
-        return _kept_up(nothing, begun.silver, upkeep, is_behind=False)
     begun = _indexed(begun, upkeep)
-    landed, totals = None, begun.totals
+    landed, totals, held_back = Landed(table), begun.totals, list[HeldBack]()
     while True:
         portion = begun.pending.portion()
         progress(table.name, "land", f"{begun.pending.waiting:,} {portion.unit}")
         share = min(1.0, portion.waiting / begun.pending.waiting)
-        done, position = _land_portion(replace(begun, pending=portion), gate, share)
+        done, position, left_out = _land_portion(replace(begun, pending=portion), gate, share)
+        held_back.extend(left_out)
         is_last = portion.is_all_of(begun.pending)
-        done = _kept_up(done, begun.silver, upkeep, is_behind=not is_last)
-        landed = landed + done if landed else done
-        if done.error or done.waiting or is_last:
-            ends, behind_ms = begun.pending.ends(), portion.behind_ms
-            return replace(landed, ends=ends, totals=totals + landed.counts, behind_ms=behind_ms)
-        begun = begun.gone_on(position)
+        error = _kept_up(begun.silver, upkeep, is_behind=not is_last)
+        landed += done
+        if done.waiting or is_last:
+            return replace(
+                landed,
+                ends=begun.pending.ends(),
+                totals=totals + landed.counts,
+                behind_ms=portion.behind_ms,
+                error=held_back_error(table, held_back) if held_back else error,
+            )
+        begun = begun.gone_on(position, held_back)
 
 
-def _kept_up(landed: Landed, silver: SilverTable, upkeep: Upkeep, *, is_behind: bool) -> Landed:
-    """What was landed, with the error that kept the table from being compacted, where it has no other."""
+def _kept_up(silver: SilverTable, upkeep: Upkeep, *, is_behind: bool) -> LakeError | None:
+    """What kept the table from being compacted: it is landed all the same."""
     try:
         upkeep(silver, is_behind)
     except LakeError as error:
-        return landed if landed.error else replace(landed, error=error)
-    return landed
+        return error
+    return None
 
 
 def _conform(begun: Begun) -> None:
@@ -229,8 +237,9 @@ def _go_to(begun: Begun, position: str) -> None:
         silver.register()
 
 
-def _land_portion(begun: Begun, gate: Gate | None, share: float) -> tuple[Landed, str]:
-    """Reads, orders, deduplicates and commits the events, with their position and counts; and that position.
+def _land_portion(begun: Begun, gate: Gate | None, share: float) -> tuple[Landed, str, Sequence[HeldBack]]:
+    """Reads, orders, deduplicates and commits the events, with their position and counts; that position, and what was
+    held back.
 
     `share`: the part that they are of all that waits.
     """
@@ -281,7 +290,7 @@ def _land_portion(begun: Begun, gate: Gate | None, share: float) -> tuple[Landed
             raise read.of.unreadable(error) from error
         read = replace(rest, held_back=(*read.held_back, *rest.held_back))
         done, position = landed_of(read)
-    return (replace(done, error=held_back_error(table, read.held_back)) if read.held_back else done), position
+    return done, position, read.held_back
 
 
 def decoded(table: Table, parts: Sequence[Part], readings: Sequence[Reading]) -> DataFrame:

@@ -384,6 +384,24 @@ def test_broken_avro_files_are_held_back_until_they_are_whole(make_project: Make
     assert project.quarantined(spark) == []
 
 
+def test_what_lies_behind_files_that_are_held_back_is_landed(make_project: MakeProject, spark: SparkSession) -> None:
+    project = make_project({"tables": [avro_items()]})
+    project.connect({"batch_bytes": 1})
+    whole = avro(range(4, 8))
+    broken = [project.deliver(TOPIC, offset, content, "avro") for offset, content in ((0, b"Obj"), (20, whole[:-1]))]
+    for offset in (10, 30):
+        project.deliver(TOPIC, offset, avro([offset]), "avro")
+    landed = project.land(spark)["item"]
+    assert (landed.counts, landed.taken) == (Counts(read=2, applied=2), 2)
+    assert landed.error is not None
+    assert all(path.name in plain(landed.error) for path in broken)
+    assert keys_of(project, spark) == [10, 30]
+    for offset in (0, 20):
+        project.deliver(TOPIC, offset, avro([offset]), "avro")
+    assert project.land_well(spark)["item"].counts == Counts(read=2, applied=2)
+    assert keys_of(project, spark) == [0, 10, 20, 30]
+
+
 def test_an_avro_file_that_ends_with_a_block_is_whole(make_project: MakeProject, spark: SparkSession) -> None:
     project = make_project({"tables": [avro_items()]})
     whole = avro(range(30))

@@ -13,7 +13,7 @@ from conftest import MakeProject, pg, table_of
 from continuously import landing, wait_until
 from pyspark.sql import SparkSession
 
-from ingest.errors import DeclarationError, QuarantineError
+from ingest.errors import DeclarationError, QuarantineError, WriteError
 from ingest.landing.run import land
 from ingest.operations.position import set_position
 from ingest.operations.purge import purge
@@ -308,9 +308,15 @@ def test_a_batch_that_is_large_for_its_table_is_compacted_when_nothing_waits_beh
     deliver("u", 1_500, "b")
     project.connect({"batch_bytes": 1})
     portions: list[int] = []
-    (landed,) = land(spark, project.source().tables, upkeep=lambda table, behind: portions.append(behind))
-    assert landed.error is None
-    assert portions == [True, False]
+    refused = WriteError("it cannot be compacted", where="note")
+
+    def fails(_: SilverTable, behind: bool) -> None:
+        portions.append(behind)
+        raise refused
+
+    (landed,) = land(spark, project.source().tables, upkeep=fails)
+    assert landed.error is refused
+    assert (portions, landed.taken) == ([True, False], 2), "it goes on landing"
     assert not compact(silver, is_behind=True)
     assert log_files() == 2
     project.land_well(spark)
