@@ -12,12 +12,10 @@ import re
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JJavaError
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from ingest.config.connections import KafkaConnection
@@ -25,23 +23,15 @@ from ingest.config.tables import Table
 from ingest.errors import InputError, UnavailableError
 from ingest.sources.base import Offsets
 from ingest.spark.jvm import java_class, root_cause
+from ingest.spark.shared import Shared
 
 log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 20
 
 
-@dataclass(frozen=True)
-class _Clients:
-    """A session's clients, by their connections' settings, and the topics whose settings were looked at."""
-
-    made: dict[str, Any] = field(default_factory=dict)
-    looked_at: set[tuple[str, str]] = field(default_factory=set)
-
-
-# Gone with the session.
-_sessions: WeakKeyDictionary[SparkContext, _Clients] = WeakKeyDictionary()
-_making_clients = threading.Lock()
+# What is shared: a session's clients, by their connections' settings, and the topics whose settings were looked at.
+CLIENTS, _LOOKED_AT = "Kafka's clients", "settings of Kafka's topics"
 
 
 @dataclass(frozen=True, order=True)
@@ -82,8 +72,10 @@ def partitions(spark: SparkSession, table: Table) -> list[Partition]:
         firsts = _offsets(spark, client, found, "earliest")
         ends = _offsets(spark, client, found, "latest")
     except Py4JJavaError as error:
-        _forget(spark, connection)
-        raise _broker_error(error, table, where) from error
+        told = _broker_error(error, table, where)
+        if isinstance(told, UnavailableError):
+            _forget(spark, connection)
+        raise told from error
     _warn_of_compacted(spark, connection, client, names)
     return [Partition(*place, firsts[place], ends[place]) for place in found]
 
@@ -199,10 +191,11 @@ def _topics(client: Any, table: Table) -> list[str]:
 def _warn_of_compacted(spark: SparkSession, connection: KafkaConnection, client: Any, topics: Sequence[str]) -> None:
     """Says of each topic once that it is compacted, where that is so and may be asked."""
     key = _client_key(connection)
-    with _making_clients:
-        looked_at = _of_session(spark).looked_at
+    shared = Shared.of(spark)
+    with shared.lock(_LOOKED_AT):
+        looked_at = shared.remembered(_LOOKED_AT)
         unknown = [topic for topic in topics if (key, topic) not in looked_at]
-        looked_at.update((key, topic) for topic in unknown)
+        looked_at |= {(key, topic): True for topic in unknown}
     if not unknown:
         return
     resource = java_class(spark, "org.apache.kafka.common.config.ConfigResource")
@@ -251,9 +244,9 @@ def _java_list(spark: SparkSession, items: Iterable[str]) -> Any:
 
 def _client(spark: SparkSession, connection: KafkaConnection) -> Any:
     """The session's client of a connection: made once, it keeps its connection to the brokers."""
-    key = _client_key(connection)
-    with _making_clients:
-        clients = _of_session(spark).made
+    key, shared = _client_key(connection), Shared.of(spark)
+    with shared.lock(CLIENTS):
+        clients = shared.remembered(CLIENTS)
         if key not in clients:
             settings = java_class(spark, "java.util.Properties")()
             limits = {"default.api.timeout.ms": str(_TIMEOUT_S * 1000), "request.timeout.ms": str(_TIMEOUT_S * 500)}
@@ -268,14 +261,11 @@ def _client(spark: SparkSession, connection: KafkaConnection) -> Any:
 
 def _forget(spark: SparkSession, connection: KafkaConnection) -> None:
     """Ends the connection's client, which would go on trying: the next one that asks makes another."""
-    with _making_clients:
-        client = _of_session(spark).made.pop(_client_key(connection), None)
+    shared = Shared.of(spark)
+    with shared.lock(CLIENTS):
+        client = shared.remembered(CLIENTS).pop(_client_key(connection), None)
     if client is not None:
         client.close(java_class(spark, "java.time.Duration").ZERO)
-
-
-def _of_session(spark: SparkSession) -> _Clients:
-    return _sessions.setdefault(spark.sparkContext, _Clients())
 
 
 def _client_key(connection: KafkaConnection) -> str:

@@ -19,6 +19,8 @@ from ingest.errors import UnavailableError
 from ingest.operations.position import set_position, tables_of
 from ingest.operations.status import status_of
 from ingest.silver.state import Counts
+from ingest.sources import kafka_client
+from ingest.spark.shared import Shared
 from real.broker import PASSWORD, Broker
 from real.live import MakeKafka
 
@@ -168,9 +170,12 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
     project = make_kafka(broker.address, "shop.anew")
     project.land_well(spark)
     broker.remove("shop.anew")
+    clients = Shared.of(spark).remembered(kafka_client.CLIENTS)
+    before = dict(clients)
     error = project.land(spark)["anew"].error
     assert error is not None
     assert "there is no topic shop.anew" in error.message
+    assert clients == before, "other tables of the connection may be asking by the same client"
     broker.make("shop.anew")
     broker.send("shop.anew", pg("c", 20, id=2, v="b"), pg("c", 30, id=3, v="c"))
     error = project.land(spark)["anew"].error
