@@ -14,14 +14,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from ingest.config.tables import Table
-from ingest.errors import LakeError, QuarantineError
+from ingest.errors import LakeError, QuarantineError, UnavailableError
 from ingest.landing.backlog import Read
 from ingest.landing.failures import remember_failures, unexpected_error
 from ingest.landing.health import judged
 from ingest.landing.schema_plan import schema_planned
 from ingest.landing.table import Begun, Landed, Progress, Upkeep, decoded, land_table
-from ingest.landing.transactions import Gate, is_consistent, make_cut, open_gate, topic_table
+from ingest.landing.transactions import Gate, cuts, is_consistent, make_cut, open_gate, topic_table
 from ingest.silver.compaction import keep_up
+from ingest.spark.jvm import root_cause
 
 log = logging.getLogger(__name__)
 # What a table is doing, in order; a progress display shows them.
@@ -61,7 +62,8 @@ def land(
             results = [] if gate else [Landed(table, error=unread) for table in tables]
         results = results or list(pool.map(lambda table: land_safely(spark, table, told, step), tables))
     if is_consistent(tables) and not any(landed.error for landed in results):
-        make_cut(spark, tables)
+        uncut = _cut(spark, tables)
+        results = [replace(landed, error=uncut) for landed in results]
     # An unwell table is landed, and the cut made: it says that transactions are whole, less what is quarantined.
     results = [judged(spark, landed) for landed in results]
     results = [landed if landed.error else replace(landed, error=unread) for landed in results]
@@ -87,6 +89,20 @@ def land_safely(
         landed = Landed(table, error=unexpected_error(table, error))
     progress(table.name, "done", landed.error.found if landed.error else "")
     return replace(landed, seconds=time.monotonic() - started)
+
+
+def _cut(spark: SparkSession, tables: Sequence[Table]) -> LakeError | None:
+    """Makes the cut; what kept it from being made, which the next run tries again."""
+    try:
+        make_cut(spark, tables)
+    except (LakeError, PySparkException, Py4JError) as error:
+        log.debug("the cut of %s cannot be made", tables[0].source, exc_info=error)
+        return UnavailableError(
+            f"the cut cannot be made: {error.found if isinstance(error, LakeError) else root_cause(error)}",
+            where=cuts(tables[0].schema).relation,
+            action="correct what is named, and run again; the tables are landed, readers stay at the cut before",
+        )
+    return None
 
 
 def _open_gate(

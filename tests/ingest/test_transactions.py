@@ -8,13 +8,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlparse
 
 import pytest
 from conftest import DbtProject, MakeProject, Row, new_project, pg, table_of
 from pyspark.sql import SparkSession
 
 from ingest.config.sources_file import Source
-from ingest.errors import DeclarationError, InputError
+from ingest.errors import DeclarationError, InputError, UnavailableError
 from ingest.landing import transactions
 from ingest.landing.run import land
 from ingest.landing.table import Landed
@@ -207,6 +208,22 @@ def test_a_table_that_fails_keeps_the_cut_where_it_is(bank: Bank, spark: SparkSe
     broken.unlink()
     assert not any(landed.error for landed in bank.land(spark).values())
     assert bank.at_cut(spark) == {"checking": {1: 60}, "saving": {1: 140}}
+
+
+@pytest.mark.slow
+def test_a_cut_that_cannot_be_made_is_told_of_each_table_and_made_by_the_next_run(
+    bank: Bank, spark: SparkSession
+) -> None:
+    spark.sql(f"create schema {bank.project.schema}")
+    in_its_place = Path(urlparse(cuts(bank.project.schema).hudi(spark).path).path)
+    in_its_place.write_text("no folder", encoding="utf-8")
+    for landed in bank.land(spark).values():
+        assert landed.counts.applied == 1
+        assert isinstance(landed.error, UnavailableError)
+        assert "`_cuts`: the cut cannot be made: " in landed.error.message
+    in_its_place.unlink()
+    assert not any(landed.error for landed in bank.land(spark).values())
+    assert bank.at_cut(spark) == {"checking": {1: 100}, "saving": {1: 100}}
 
 
 @pytest.mark.slow
