@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -20,7 +20,7 @@ from ingest.landing.failures import remember_failures, unexpected_error
 from ingest.landing.health import judged
 from ingest.landing.schema_plan import schema_planned
 from ingest.landing.table import Begun, Landed, Progress, Upkeep, decoded, land_table
-from ingest.landing.transactions import Gate, cuts, is_consistent, make_cut, open_gate, topic_table
+from ingest.landing.transactions import Gate, cuts, far_from_cut, is_consistent, make_cut, open_gate, topic_table
 from ingest.silver.compaction import keep_up
 from ingest.spark.jvm import root_cause
 
@@ -52,18 +52,25 @@ def land(
     """
     told: Progress = progress or (lambda table, stage, detail: None)
     step: _Step = partial(land_table, upkeep=upkeep)
-    results: list[Landed] = []
+    gate: Gate | None = None
     unread: LakeError | None = None
     with ThreadPoolExecutor(max_workers=max(1, min(workers, len(tables))), thread_name_prefix="land") as pool:
         if is_consistent(tables):
             transactions = judged(spark, land_safely(spark, topic_table(tables[0])))
             gate, unread = _open_gate(spark, tables, pool, transactions)
             step = partial(land_table, gate=gate, upkeep=upkeep)
-            results = [] if gate else [Landed(table, error=unread) for table in tables]
-        results = results or list(pool.map(lambda table: land_safely(spark, table, told, step), tables))
+        if is_consistent(tables) and gate is None:
+            results = [Landed(table, error=unread) for table in tables]
+        else:
+            far = gate.far if gate else {}
+            results = _land_far_last(tables, far, pool, lambda table: land_safely(spark, table, told, step))
     if is_consistent(tables) and not any(landed.error for landed in results):
         uncut = _cut(spark, tables)
         results = [replace(landed, error=uncut) for landed in results]
+        if gate and gate.far and uncut is None:
+            # The cut was overdue: the run goes on from it.
+            more = land(spark, tables, workers=workers, progress=progress, upkeep=upkeep)
+            results = [landed + later for landed, later in zip(results, more, strict=True)]
     # An unwell table is landed, and the cut made: it says that transactions are whole, less what is quarantined.
     results = [judged(spark, landed) for landed in results]
     results = [landed if landed.error else replace(landed, error=unread) for landed in results]
@@ -89,6 +96,20 @@ def land_safely(
         landed = Landed(table, error=unexpected_error(table, error))
     progress(table.name, "done", landed.error.found if landed.error else "")
     return replace(landed, seconds=time.monotonic() - started)
+
+
+def _land_far_last(
+    tables: Sequence[Table], far: Mapping[str, int], pool: ThreadPoolExecutor, step: Callable[[Table], Landed]
+) -> list[Landed]:
+    """Lands the tables; those that are far from the newest cut go no further while another one fails."""
+    near = [table for table in tables if table.name not in far]
+    done = {landed.table.name: landed for landed in pool.map(step, near)}
+    late = [table for table in tables if table.name in far]
+    if any(landed.error for landed in done.values()):
+        done |= {table.name: Landed(table, error=far_from_cut(table, far[table.name])) for table in late}
+    else:
+        done |= {landed.table.name: landed for landed in pool.map(step, late)}
+    return [done[table.name] for table in tables]
 
 
 def _cut(spark: SparkSession, tables: Sequence[Table]) -> LakeError | None:

@@ -149,7 +149,8 @@ def land_table(
     begun = _indexed(begun, upkeep)
     landed, totals, held_back = Landed(table), begun.totals, list[HeldBack]()
     while True:
-        portion = begun.pending.portion()
+        # What makes a cut possible again is landed whole: a portion whose events wait would end the run before it.
+        portion = begun.pending if gate and gate.far else begun.pending.portion()
         progress(table.name, "land", f"{begun.pending.waiting:,} {portion.unit}")
         share = min(1.0, portion.waiting / begun.pending.waiting)
         done, position, left_out = _land_portion(replace(begun, pending=portion), gate, share)

@@ -12,7 +12,7 @@ order of commits, on one partition.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import reduce
 
@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ingest.config.tables import Column, IngestOptions, SchemaPolicy, Table
-from ingest.errors import InputError
+from ingest.errors import InputError, UnavailableError
 from ingest.silver.ledger import Ledger
 from ingest.silver.table import SilverTable
 
@@ -99,14 +99,20 @@ class Gate:
         Column `transaction_id`: the transactions that may, of those that have events waiting.
     blocked:
         What the others wait for; None where their END has not come.
+    far:
+        The tables that have gone so far beyond the newest cut that a cut must be made first, and by how many commits.
+        What was let pass before is landed, and makes the tables whole; no more is let pass.
     """
 
     passing: DataFrame
     blocked: Blocked | None
+    far: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def waits_for(self) -> str:
         """What keeps the others waiting, in one sentence."""
+        if self.far:
+            return "the next cut, which a table that fails holds"
         return self.blocked.told if self.blocked else "transactions that have not ended"
 
     def marked(self, changes: DataFrame) -> DataFrame:
@@ -136,13 +142,12 @@ def open_gate(spark: SparkSession, tables: Sequence[Table], pending: Mapping[str
     Raises
     ------
     InputError
-        A table has been failing for so long that the last cut would become unreadable; or it is none of those that the
-        transactions of its events name.
+        A table is none of those that the transactions of its events name.
     WriteError
         What was found cannot be remembered.
     """
     first = tables[0]
-    _require_near_cut(spark, tables)
+    far = _far_from_cut(spark, tables)
     of_each = [places.withColumn("source_table", F.lit(name)) for name, places in pending.items()]
     none = spark.createDataFrame([], "__transaction_id string, __transaction_total_order bigint, source_table string")
     every = reduce(DataFrame.unionByName, of_each, none).withColumnRenamed("__transaction_id", "transaction_id")
@@ -164,12 +169,12 @@ def open_gate(spark: SparkSession, tables: Sequence[Table], pending: Mapping[str
     blocked_at, blocked = _first_blocked(ended, seen, tables)
     whole = ended if blocked_at is None else ended.where(F.col("place") < blocked_at)
     now = datetime.now(UTC)
-    if not whole.isEmpty():
+    if not far and not whole.isEmpty():
         news = whole.select("transaction_id", F.lit(now).alias("released_at"), F.lit(False).alias("forced"))
         released(first.schema).write(spark, news, "upsert")
         known = released(first.schema).read(spark)
     passing = waiting.join(known, "transaction_id", "left_semi") if known is not None else waiting.limit(0)
-    return Gate(passing.localCheckpoint(), blocked)
+    return Gate(passing.localCheckpoint(), blocked, far)
 
 
 def _ended(spark: SparkSession, table: Table) -> DataFrame:
@@ -319,17 +324,19 @@ def _as_cut(spark: SparkSession, instants: Mapping[str, str]) -> DataFrame:
     return spark.createDataFrame(rows, "cut_id string, source_table string, instant string, cut_at timestamp")
 
 
-def _require_near_cut(spark: SparkSession, tables: Sequence[Table]) -> None:
+def far_from_cut(table: Table, commits: int) -> UnavailableError:
+    """What it means that a table has gone so far beyond the newest cut."""
+    return UnavailableError(
+        f"{commits} commits lie beyond the newest cut: another table of the source has been failing since",
+        where=table.relation,
+        expected=f"fewer than {COMMITS_BEYOND_A_CUT}: the cut's files are kept no longer",
+        action="correct the table that fails; nothing of this one was landed, the run that lands the other goes on",
+    )
+
+
+def _far_from_cut(spark: SparkSession, tables: Sequence[Table]) -> dict[str, int]:
     """A reader at the newest cut needs files that Hudi removes after so many commits."""
     instants = newest_cut(spark, tables[0].schema)
-    for table in tables:
-        if table.name not in instants:
-            continue
-        beyond = SilverTable.of(spark, table).commits_after(instants[table.name])
-        if beyond >= COMMITS_BEYOND_A_CUT:
-            raise InputError(
-                f"{beyond} commits lie beyond the newest cut: another table of the source has been failing since",
-                where=table.relation,
-                expected=f"fewer than {COMMITS_BEYOND_A_CUT}: the cut's files are kept no longer",
-                action="correct the table that fails; nothing was landed",
-            )
+    known = [table for table in tables if table.name in instants]
+    beyond = {table.name: SilverTable.of(spark, table).commits_after(instants[table.name]) for table in known}
+    return {name: commits for name, commits in beyond.items() if commits >= COMMITS_BEYOND_A_CUT}

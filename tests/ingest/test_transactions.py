@@ -189,7 +189,9 @@ def test_a_table_that_no_transaction_names_is_refused(
 
 
 @pytest.mark.slow
-def test_a_table_that_fails_keeps_the_cut_where_it_is(bank: Bank, spark: SparkSession) -> None:
+def test_a_table_that_fails_keeps_the_cut_where_it_is(
+    bank: Bank, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bank.land(spark)
     _, events, end = bank.transaction(("checking", "u", 1, 60), ("saving", "u", 1, 140))
     bank.send(events)
@@ -205,9 +207,23 @@ def test_a_table_that_fails_keeps_the_cut_where_it_is(bank: Bank, spark: SparkSe
     assert [row["balance"] for row in bank.project.rows(spark, "checking")] == [60]
     assert bank.at_cut(spark) == {"checking": {1: 100}, "saving": {1: 100}}
 
+    # The cut's files are kept for so many commits: then the others wait for the table that fails.
+    monkeypatch.setattr(transactions, "COMMITS_BEYOND_A_CUT", 1)
+    _, events, end = bank.transaction(("checking", "u", 1, 50), ("saving", "u", 1, 150))
+    bank.send(events)
+    bank.begin_and_end(end)
+    errors = {name: landed.error for name, landed in bank.land(spark).items()}
+    assert isinstance(errors["checking"], UnavailableError)
+    assert "1 commits lie beyond the newest cut" in errors["checking"].message
+    assert errors["saving"] is not None
+    assert "no JSON" in errors["saving"].message or "quarantine" in errors["saving"].message
+    assert [row["balance"] for row in bank.project.rows(spark, "checking")] == [60]
+    assert bank.at_cut(spark) == {"checking": {1: 100}, "saving": {1: 100}}
+
     broken.unlink()
     assert not any(landed.error for landed in bank.land(spark).values())
-    assert bank.at_cut(spark) == {"checking": {1: 60}, "saving": {1: 140}}
+    assert bank.at_cut(spark) == {"checking": {1: 50}, "saving": {1: 150}}
+    assert cuts(bank.project.schema).read(spark).select("cut_at").distinct().count() == 3  # type: ignore[union-attr]
 
 
 @pytest.mark.slow
