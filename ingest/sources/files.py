@@ -199,9 +199,10 @@ class UnreadFiles(Unread):
 
         Where a sink has named it, its rows have their places from the name.
         """
-        known = {file.path for file in self.before.files}
+        known = {file.path for file in (*self.before.files, *self.before.partly)}
         for file in self.files:
-            if file.path in known and not file.is_named_by_sink:
+            # One that was landed in part, and has not changed, is read again.
+            if file.path in known and file not in self.before.partly and not file.is_named_by_sink:
                 raise InputError(
                     "the file was landed, and was written again since",
                     where=file.path,

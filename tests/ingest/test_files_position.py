@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.sources.files import FilesPosition
+from ingest.config.connections import FilesConnection
+from ingest.config.tables import IngestOptions, Table
+from ingest.errors import InputError
+from ingest.sources.files import FilesPosition, UnreadFiles
 from ingest.sources.raw import EventFile
 
 ROOT = "s3a://lake/bronze/tickit.ecomm.sale"
@@ -77,6 +80,35 @@ def test_a_file_that_was_written_again_is_pending_again(file: EventFile, more: i
     for rewritten in (longer, newer):
         assert position.pending([rewritten]) == ([rewritten] if rewritten.encoding else [])
         assert position.advanced([rewritten], [rewritten]).files == {rewritten}
+
+
+@given(files, st.integers(1, 1000))
+def test_a_file_that_was_landed_in_part_is_read_again_unless_it_was_written_again(file: EventFile, more: int) -> None:
+    """Of a table without a key: nothing says which rows of another file are landed."""
+    before = FilesPosition(partly={file: 1})
+    same = unread(before, file)
+    assert same.read().files == same.files
+    grown = unread(before, replace(file, size=file.size + more))
+    if grown.files and not file.is_named_by_sink:
+        with pytest.raises(InputError, match="was written again since"):
+            grown.read()
+    else:
+        assert grown.read().files == grown.files
+
+
+def unread(before: FilesPosition, *listed: EventFile) -> UnreadFiles:
+    """What a table without a key has not landed."""
+    table = Table(
+        source="shop",
+        name="item",
+        schema="silver",
+        location="item",
+        columns=(),
+        options=IngestOptions(connection="files", connector="postgresql", topic="item", key=()),
+        connection=FilesConnection(type="files", path="bronze"),
+        where="",
+    )
+    return UnreadFiles(table, ROOT, 1, listed, before, tuple(before.pending(listed)))
 
 
 @given(listings)
