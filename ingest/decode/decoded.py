@@ -111,7 +111,7 @@ class Outline:
 
 def decoded_changes(events: DataFrame, table: Table, outline: Outline) -> DataFrame:
     """The decoded changes: every field cast to its type, with the first thing that is wrong as `_lake_problem`."""
-    outline = _with_tombstones(outline, table)
+    outline = _with_tombstones(_with_deletes(outline), table)
     fields = outline.fields
     untyped, key_fields = outline.keys.with_fields(_untyped(events, table, outline), table, fields)
     unavailable = {
@@ -154,13 +154,20 @@ def decoded_changes(events: DataFrame, table: Table, outline: Outline) -> DataFr
     return typed.withColumns({name: F.when(is_kept, value) for name, value in of_kept.items()}).drop("_lake_key")
 
 
+def _with_deletes(outline: Outline) -> Outline:
+    """Rewritten deletes with their op: `__deleted` alone may say them, as `add.fields` need not have the op."""
+    op, deleted = (outline.fields[name].value.cast("string") for name in ("__op", "__deleted"))
+    op_of = F.when(deleted == "true", "d").otherwise(op)
+    return replace(outline, fields={**outline.fields, "__op": Field(op_of, T.StringType())})
+
+
 def _with_tombstones(outline: Outline, table: Table) -> Outline:
     """Tombstones that may be deletes, and are where the declaration says so."""
     may_delete = (F.col("_lake_key").isNotNull() | is_record()) & F.lit(bool(table.key))
     is_tombstone = F.coalesce(outline.tombstone, F.lit(False)) & F.coalesce(may_delete, F.lit(False))
     if table.options.tombstones != "delete":
         return replace(outline, tombstone=is_tombstone)
-    op_of = F.when(is_tombstone, "d").otherwise(outline.fields["__op"].value.cast("string"))
+    op_of = F.when(is_tombstone, "d").otherwise(outline.fields["__op"].value)
     fields = {**outline.fields, "__op": Field(op_of, T.StringType())}
     return replace(outline, tombstone=is_tombstone, fields=fields, ignored=outline.ignored & ~is_tombstone)
 
@@ -172,7 +179,7 @@ def _untyped(events: DataFrame, table: Table, outline: Outline) -> DataFrame:
     is_keyed = reduce(
         lambda left, right: left | right, (fields[name].value.isNull() for name in table.key), F.lit(False)
     )
-    is_keyed |= _says_delete(fields) | is_tombstone
+    is_keyed |= (fields["__op"].value == "d") | is_tombstone
     untyped = events.select(
         *READ,
         outline.raw.alias("_lake_raw"),
@@ -194,11 +201,6 @@ def _untyped(events: DataFrame, table: Table, outline: Outline) -> DataFrame:
     return masking.with_salt(untyped, table) if table.is_masked else untyped
 
 
-def _says_delete(fields: Mapping[str, Field]) -> Expression:
-    """Whether an event says, by its op or its `__deleted`, that its row is gone. May be null, for no."""
-    return (fields["__op"].value == "d") | (fields["__deleted"].value.cast("string") == "true")
-
-
 def _kept_masked(masked: Expression, found: Expression, table: Table) -> tuple[Expression, Expression]:
     """`_lake_raw` and `_lake_problem` under column policies: of what cannot be told apart only its hash is kept."""
     is_unreadable = F.col("_lake_unreadable") | F.col("_lake_tombstone")
@@ -215,7 +217,7 @@ def _op() -> Expression:
 
 def _is_deleted() -> Expression:
     """Whether an event deletes its row. Never null."""
-    return F.coalesce(F.col("__deleted") == "true", F.lit(False)) | (_op() == "d")
+    return _op() == "d"
 
 
 def _means_nothing(table: Table) -> Expression:
@@ -409,7 +411,7 @@ def _unavailable(outline: Outline, table: Table) -> Expression:
         if placeholder is not None:
             replaced = placeholder.replaces(field.value, field.data_type)
             lacks = lacks | replaced
-            named.append(F.when(replaced & _says_delete(fields), F.lit(OPTIONAL + name)))
+            named.append(F.when(replaced & (op == "d"), F.lit(OPTIONAL + name)))
         named.append(F.when(lacks, F.lit(name)))
         if name in outline.optional and name in absent:
             named.append(F.when(absent[name], F.lit(OPTIONAL + name)))

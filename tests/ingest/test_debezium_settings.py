@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import MakeProject, Row, pg, table_of
-from json_records import ALL, Value, connect, envelope, records, with_schema, without_rewrite
+from json_records import ALL, Value, connect, envelope, items, records, with_schema, without_rewrite
 from pyspark.sql import SparkSession
 
 from ingest.errors import DeclarationError
@@ -154,6 +154,23 @@ def test_tombstones_are_set_aside_where_the_deletes_are_no_longer_said(
         replay(spark, table)
     left = {name: [each["id"] for each in project.rows(spark, name)] for name in ("stopped", "alone", "begun")}
     assert left == {"stopped": [3], "alone": [], "begun": [2]}
+
+
+def test_deletes_are_said_by_deleted_alone(make_project: MakeProject, spark: SparkSession) -> None:
+    """As in Debezium's example of its unwrap transform: `add.fields=table,lsn`, rewritten deletes with tombstones."""
+
+    def event(lsn: int, key: int, note: str | None, *, deleted: bool = False) -> tuple[Value, Value]:
+        said = {"__deleted": str(deleted).lower(), "__table": "item", "__lsn": lsn}
+        return {"id": key}, {"id": key, "note": note, **said}
+
+    project = make_project(items({"id": "int", "note": "string"}, **ALL))
+    records(project, event(10, 1, "a"), event(11, 2, "b"), event(12, 2, None, deleted=True), ({"id": 2}, None))
+    assert project.land_well(spark)["item"].counts == Counts(read=4, applied=2, superseded=1, ignored=1)
+    records(project, event(20, 3, "c"), event(21, 1, None, deleted=True), ({"id": 1}, None), offset=10)
+    assert project.land_well(spark)["item"].counts == Counts(read=3, applied=2, ignored=1)
+    assert project.rows(spark, "item", "id", "note") == [{"id": 3, "note": "c"}]
+    assert {row["__op"] for row in project.rows(spark, "item", "__op", live=False)} == {"d", None}
+    assert project.quarantined(spark) == []
 
 
 @pytest.mark.slow
