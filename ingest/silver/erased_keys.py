@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from ingest.changes.position import delivery_of, epoch_of, is_unplaced, log_of
 from ingest.config.tables import Table
+from ingest.errors import WriteError
 from ingest.schema.masking import fingerprint, keyed_hash, salt_of, with_salt
 from ingest.silver.ledger import Ledger
 from ingest.silver.state import State
@@ -74,13 +75,25 @@ def without_erased(changes: DataFrame, table: Table, salts: tuple[str, ...]) -> 
         Decoded changes with their positions.
     salts:
         `State.erased`.
+
+    Raises
+    ------
+    WriteError
+        Keys were erased, and nothing says which.
     """
     if not salts:
         return changes
     columns = changes.columns
     known = erased_keys(table.schema).read(changes.sparkSession)
-    assert known is not None, "remembered before the state was written"
-    erased = known.where(F.col("source_table") == table.name)
+    erased = None if known is None else known.where(F.col("source_table") == table.name)
+    if erased is None or erased.isEmpty():
+        raise WriteError(
+            "keys of the table were erased, and the table of erased keys has none of them",
+            where=table.relation,
+            expected=f"their hashes in {table.schema}._erased: without them, events that come again bring keys back",
+            action=f"restore that table from a copy; or erase all of them again: `lake erase {table.source} --table "
+            f"{table.name} --keys ...` writes it anew. Nothing was landed",
+        )
     for salt in salts:
         mine = erased.where(F.col("salt") == salt).select(
             F.col("key_hash").alias("_lake_erased_key"),

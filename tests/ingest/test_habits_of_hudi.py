@@ -384,6 +384,13 @@ def test_an_erased_key_stays_away_from_a_table_that_is_landed_anew(
     assert project.land_well(spark)["orders"].counts == Counts(read=2, applied=1, ignored=1)
     project.deliver("shop.orders", 10, [pg("c", 1, id=1, value="a")])
     assert project.land_well(spark)["orders"].counts == Counts(read=1, ignored=1)
+    # Where nothing says which keys were erased, none comes back unnoticed: they are to be erased again.
+    spark.sql(f"drop table {project.schema}._erased")
+    shutil.rmtree(place(project, spark).parent / "_erased")
+    project.deliver("shop.orders", 20, [pg("c", 1, id=1, value="a")])
+    assert "has none of them" in refusal(project, spark)
+    erase(spark, project.source().tables[0], [("1",)])
+    assert project.land_well(spark)["orders"].counts == Counts(read=1, ignored=1)
 
 
 @pytest.mark.parametrize("name", ["orders", "_quarantine"])
