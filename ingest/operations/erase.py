@@ -237,26 +237,22 @@ def _quarantined(silver: SilverTable, state: State, keys: DataFrame) -> tuple[Pl
     if waiting is None:
         return None, 0
     kept = waiting.localCheckpoint()
-    none = local_rows(spark, [], T.StructType([T.StructField("key", T.StringType())]))
-    if kept.isEmpty():
-        ids, unsearched = none, 0
-    else:
+    rows, unsearched = kept, 0
+    if not kept.isEmpty():
         planned, decoded = decoded_again(silver, state, kept)
         placed = with_position(decoded, planned.table)
         is_unknown = all_null([F.col(f"`{name}`") for name in table.key]) & ~F.coalesce(
             F.col("__op") == "t", F.lit(False)
         )
         key = F.col(f"`{table.record_key}`").cast("string").alias("key")
+        place = {**quarantine.PLACE, "line": "_lake_order"}
         known = placed.select(
-            quarantine.identity(table, "_lake_order"), key, is_unknown.alias("unknown")
+            *(F.col(name).alias(of) for of, name in place.items()), key, is_unknown.alias("unknown")
         ).localCheckpoint()
         unsearched = known.where("unknown").count()
-        ids = (
-            known.join(F.broadcast(keys), "key", "left_semi")
-            .select(F.col("quarantine_id").alias("key"))
-            .localCheckpoint()
-        )
-    rows = kept.join(F.broadcast(ids), F.col("quarantine_id") == F.col("key"), "left_semi")
+        found = known.join(F.broadcast(keys), "key", "left_semi").select(*place)
+        rows = kept.join(F.broadcast(found), [*place], "left_semi").select(*kept.columns).localCheckpoint()
+    ids = rows.select(F.col("quarantine_id").alias("key"))
     return Place(quarantine.of(table.schema).hudi(spark), rows, ids), unsearched
 
 

@@ -29,6 +29,13 @@ TAKES = (
 )
 # Columns that the quarantine of an earlier version lacks until something is written to it.
 _LATER = {"reason_code": "string", "offset": "bigint", "record_key": "binary", "epoch": "int"}
+# Where an event was, in the columns of the quarantine and in those of decoded changes.
+PLACE = {
+    "file": "_lake_file",
+    "partition": "_lake_partition",
+    "start_offset": "_lake_start_offset",
+    "line": "_lake_line",
+}
 # How a sink names a file: it ends with the partition, and the offset of the first event.
 _SINKS_NAME = rf"\+\d+\+\d+{SINK_ENDING}$"
 # How the form of a typed row begins, which is its schema (`ingest.decode.typed_events`).
@@ -40,10 +47,9 @@ def of(schema: str) -> Ledger:
     return Ledger(schema, "_quarantine", key="quarantine_id", ordering="quarantined_at")
 
 
-def identity(table: Table, line: str = "_lake_line") -> Expression:
-    """`quarantine_id` of a decoded change: where it came from."""
-    place = ("_lake_file", "_lake_partition", "_lake_start_offset", line)
-    return F.sha2(F.concat_ws("|", F.lit(table.options.topic), *place), 256).alias("quarantine_id")
+def _identity(*of: Expression | str) -> Expression:
+    """`quarantine_id` of an event: its table, and where it came from. Several tables may read one topic."""
+    return F.sha2(F.concat_ws("|", *of), 256)
 
 
 def has_offset() -> Expression:
@@ -78,13 +84,10 @@ def put(spark: SparkSession, table: Table, changes: DataFrame, last: str | None 
     code, told = reason_of(F.col("_lake_problem"))
     offset = F.when(has_offset(), F.col("_lake_start_offset") + F.col("_lake_line"))
     rows = changes.select(
-        identity(table),
+        _identity(F.lit(table.name), F.lit(table.options.topic), *PLACE.values()).alias("quarantine_id"),
         F.lit(table.name).alias("source_table"),
         F.lit(table.options.topic).alias("topic"),
-        F.col("_lake_file").alias("file"),
-        F.col("_lake_partition").alias("partition"),
-        F.col("_lake_start_offset").alias("start_offset"),
-        F.col("_lake_line").alias("line"),
+        *(F.col(name).alias(kept) for kept, name in PLACE.items()),
         told.alias("reason"),
         F.col("_lake_raw").alias("raw"),
         F.col("_lake_form").cast("string").alias("form"),
@@ -96,7 +99,10 @@ def put(spark: SparkSession, table: Table, changes: DataFrame, last: str | None 
         F.lit(str(table.options.epoch)).cast("int").alias("epoch"),
     )
     again = 0
-    if last is not None and (known := waiting(spark, table)) is not None:
+    known = waiting(spark, table)
+    if known is not None:
+        rows = _with_older_ids(rows, known)
+    if last is not None and known is not None:
         counted = known.where(is_counted(last)).select(
             F.col("quarantine_id").alias("_lake_id"),
             F.col("raw").alias("_lake_raw"),
@@ -114,6 +120,18 @@ def put(spark: SparkSession, table: Table, changes: DataFrame, last: str | None 
             rows = rows.join(counted, is_same, "left").withColumns(kept).select(*rows.columns)
     of(table.schema).write(spark, rows, "upsert")
     return again
+
+
+def _with_older_ids(rows: DataFrame, known: DataFrame) -> DataFrame:
+    """The rows; those that an earlier version set aside keep the ids they have, which did not tell the table."""
+    older = known.where(F.col("quarantine_id") == _identity("topic", *PLACE)).select(
+        F.col("quarantine_id").alias("_lake_older"), _identity("source_table", "topic", *PLACE).alias("_lake_id")
+    )
+    older = older.localCheckpoint()
+    if older.isEmpty():
+        return rows
+    joined = rows.join(older, F.col("quarantine_id") == F.col("_lake_id"), "left")
+    return joined.withColumn("quarantine_id", F.coalesce("_lake_older", "quarantine_id")).select(*rows.columns)
 
 
 def waiting(spark: SparkSession, table: Table) -> DataFrame | None:
