@@ -99,7 +99,7 @@
     {%- endif -%}
 {%- endmacro %}
 
-{#- The partitions that a batch replaces may hold no rows of another one. -#}
+{#- The partitions that a batch replaces may hold no rows of another one, nor of none: without a time. -#}
 {% macro _require_partitions_of_batch(target, batch) -%}
     {%- set partitions = hudi_partitions() -%}
     {%- set others -%}
@@ -107,13 +107,13 @@
         from {{ target }} as present
         left semi join (select distinct {{ hudi_quoted(partitions) }} from {{ batch }}) as replaced
             on {{ hudi_equal_partitions('present', 'replaced', partitions) }}
-        where not ({{ is_in_batch() }})
+        where not coalesce({{ is_in_batch() }}, false)
         limit 1
     {%- endset -%}
     {%- for row in run_query(others) -%}
         {{ exceptions.raise_compiler_error(
             model.unique_id ~ ": got partition_by " ~ partitions | join(', ') ~ ", of which " ~ row.values() | join(', ')
-            ~ " has rows of other batches too, expected columns with other values in each batch (batch_size = "
+            ~ " has rows of other batches too, or without a time, expected columns with other values in each batch (batch_size = "
             ~ config.get('batch_size') ~ "): a batch replaces whole partitions"
         ) }}
     {%- endfor -%}

@@ -127,7 +127,7 @@ def test_a_microbatch_takes_no_rows_of_another_one_with_it(make_models: MakeMode
     times = ("--event-time-start", "2026-01-01", "--event-time-end", "2026-01-04")
     outcome = models.dbt("run", "--select", "model", *times)["model"]
     assert outcome.status == "partial success", outcome
-    told = "got partition_by month, of which 2026-01 has rows of other batches too, expected columns with other values"
+    told = "got partition_by month, of which 2026-01 has rows of other batches too, or without a time, expected columns"
     assert told in (models.project.root / "target" / "dbt.log").read_text(encoding="utf-8")
     assert [row["id"] for row in models.rows("model", "id")] == [1, 2]
 
