@@ -133,6 +133,19 @@ CHANGES = [
     (3, "t", 6.0, "50/5", "read", None, [], None),
 ]
 
+# Numerator, denominator and their type; by what it is multiplied, the type of the quotient, and the quotient.
+QUOTIENTS = (
+    ("23", "160", "int", 100, "decimal(10, 2)", Decimal("14.38")),
+    ("57", "200", "bigint", 100, "decimal(5, 0)", Decimal(29)),
+    ("-23", "160", "bigint", 100, "decimal(10, 2)", Decimal("-14.38")),
+    ("1", "3", "int", None, "decimal(12, 6)", Decimal("0.333333")),
+    ("20", "3", "decimal(8, 2)", 100, "decimal(10, 2)", Decimal("666.67")),
+    ("9223372036854775807", "1", "bigint", 100, "decimal(30, 2)", Decimal("922337203685477580700.00")),
+    ("9999999999999999.99", "0.03", "decimal(18, 2)", None, "decimal(30, 2)", Decimal("333333333333333333.00")),
+    ("7", "0", "int", 100, "decimal(10, 2)", None),
+    ("null", "7", "int", 100, "decimal(10, 2)", None),
+)
+
 LATEST = "{{ latest_by_key(%s, ['region', 'number'], ['updated_at', 'delivery'], columns=%s) }}"
 LINES = f"{{{{ json_array_rows(%s, 'lines', {LINE_TYPES}, keep=['number'], outer=%s) }}}}"
 SOUND = f"select number, {{{{ is_json_array('lines', {LINE_TYPES}) }}}} as is_read from %s"
@@ -304,6 +317,21 @@ def test_rows_that_differ_have_keys_that_differ(models: Models, athena: Mapping[
     rows = models.rows("keyed_pairs", "one", "two", "row_key")
     assert len({row["row_key"] for row in rows}) == len(PAIRS)
     assert in_order(rows) == in_order(sqlite_rows(athena["keyed_pairs"], "pairs", PAIRS))
+
+
+def test_halves_are_rounded_up(models: Models) -> None:
+    columns = [
+        f"{{{{ quotient('over{number}', 'under{number}', '{of_type}', times={times or 'none'}) }}}} as q{number}"
+        for number, (_, _, _, times, of_type, _) in enumerate(QUOTIENTS)
+    ]
+    given = [
+        f"cast({over} as {of_type}) as over{number}, cast({under} as {of_type}) as under{number}"
+        for number, (over, under, of_type, *_) in enumerate(QUOTIENTS)
+    ]
+    models.write("quotients", f"select {', '.join(columns)} from (select {', '.join(given)})")
+    models.run("quotients")
+    (row,) = models.rows("quotients")
+    assert list(row.values()) == [quotient for *_, quotient in QUOTIENTS]
 
 
 def test_values_of_all_types_are_written_in_one_way(models: Models) -> None:
