@@ -9,10 +9,13 @@
         {%- do log(target ~ ': its columns are others now, it is built anew (on_schema_change = sync_all_columns)', info=true) -%}
         {%- do hudi_rebuild(target, existing, wanted, upstreams) -%}
     {%- else -%}
+        {%- if columns | reject('in', present_columns | map(attribute='name') | list) | list -%}
+            {%- set before = dict(before, instant=_instant_after(target, before.instant)) -%}
+            {%- set present_columns = adapter.get_columns_in_relation(target) -%}
+        {%- endif -%}
         {%- if strategy == 'merge' and part is not none -%}
             {%- do hudi_merge_part(target, present_columns, wanted, columns, part) -%}
         {%- elif strategy == 'merge' -%}
-            {%- set before = dict(before, instant=_instant_with(target, present_columns, columns, before.instant)) -%}
             {%- do hudi_merge(target, present_columns, wanted, columns, before, upstreams) -%}
         {%- elif strategy == 'microbatch' -%}
             {%- do _replace_batch(target, wanted, columns) -%}
@@ -37,13 +40,10 @@
     {%- endif -%}
 {%- endmacro %}
 
-{#- The last commit of the table where columns that the model has now were added to it, which is a commit: of nobody else. -#}
-{% macro _instant_with(target, present_columns, columns, instant) -%}
-    {%- if columns | reject('in', present_columns | map(attribute='name') | list) | list -%}
-        {%- set instants = hudi_instants(target) -%}
-        {%- do return(instants[0] if instants[1] == instant else instant) -%}
-    {%- endif -%}
-    {%- do return(instant) -%}
+{#- The last commit of a table whose columns have become more, which is a commit: of nobody else. -#}
+{% macro _instant_after(target, instant) -%}
+    {%- set instants = hudi_instants(target) -%}
+    {%- do return(instants[0] if instants[1] == instant else instant) -%}
 {%- endmacro %}
 
 {#- What is to be inserted, column by column as the table has them: partitions last, null where the model has none. -#}

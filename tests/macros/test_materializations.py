@@ -322,6 +322,18 @@ def test_a_column_that_is_gone_keeps_what_it_holds_in_rows_that_change(make_mode
     assert models.rows("model") == [{"id": 1, "value": 1, "more": 2}, {"id": 2, "value": 1, "more": 2}]
 
 
+def test_a_column_that_comes_may_be_a_map(make_models: MakeModels) -> None:
+    """Maps are compared as JSON: the types are those of the table as it is by then."""
+    models = make_models(materialized="incremental", unique_key="id", on_schema_change="append_new_columns")
+    for more in ("", ", map('a', id) as more"):
+        for name, asked in (("whole", ""), ("part", "{% if is_incremental() %}{% endif %}")):
+            models.write(name, f"select id{more} from range(1, 3) as numbers(id){asked}")
+        models.run()
+    for name in ("whole", "part"):
+        rows = models.ask(f"select id, more['a'] as a from {models.relation(name)} order by id")
+        assert rows == [{"id": 1, "a": 1}, {"id": 2, "a": 2}]
+
+
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"unique_key": None}, "expected unique_key = a column or a list of columns"),
     ({"unique_key": "nothing"}, "got unique_key column 'nothing', expected one of id, value"),
