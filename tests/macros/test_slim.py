@@ -74,6 +74,9 @@ class Repository:
         change(self)
         self.git("commit", "--all", "--allow-empty", "--message", name)
         schema = f"lakehouse__pr_{name}"
+        # Of a branch whose name begins alike.
+        other = f"{schema}_2".lower()
+        self.models.do(f"create database {other}")
         before, options = Path.cwd(), ("--profiles-dir", str(self.root), *self.models.target)
         with redirect_stdout(StringIO()) as shown:
             text, failed = Slim(self.root, self.state, options).run(schema)
@@ -83,7 +86,8 @@ class Repository:
         assert "unique_id" not in shown.getvalue()
         assert "rows_here" not in shown.getvalue()
         left = {row["namespace"] for row in self.models.ask("show databases")}
-        assert not {each for each in left if each.startswith(schema)}
+        assert {each for each in left if each.startswith(schema.lower())} == {other}
+        self.models.do(f"drop database {other}")
         rows = [line.split("|") for line in text.splitlines() if line.startswith("| ") and "because" not in line]
         return {row[1].strip() for row in rows if len(row) == 5 and "---" not in row[1]}, text
 
@@ -149,7 +153,7 @@ def another_source(repository: Repository) -> None:
 
 
 def test_a_new_column_builds_the_model_and_what_reads_it(repository: Repository) -> None:
-    built, text = repository.built(more_columns, "column")
+    built, text = repository.built(more_columns, "Column")
     assert built == {"fct_orders", "customer_totals"}
     assert "| fct_orders | it has changed | new: is_large |" in text
     assert "| customer_totals | of what it reads |  |" in text
