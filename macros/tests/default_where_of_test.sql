@@ -2,12 +2,29 @@
     {%- if not execute or not (test_node.file_key_name or '').startswith('sources.') -%}
         {%- do return('') -%}
     {%- endif -%}
-    {%- for unique_id in test_node.depends_on.nodes if unique_id.startswith('source.') -%}
-        {%- for each in project_graph.sources.values() if each.source_name == project_graph.sources[unique_id].source_name -%}
-            {%- if (each.source_meta or {}).get('ingest') or (each.config.meta or {}).get('ingest') -%}
-                {%- do return(is_live()) -%}
-            {%- endif -%}
-        {%- endfor -%}
+    {%- for unique_id in test_node.depends_on.nodes if unique_id.startswith('source.') and _is_landed(project_graph.sources[unique_id], project_graph) -%}
+        {%- do return(is_live()) -%}
     {%- endfor -%}
     {%- do return('') -%}
+{%- endmacro %}
+
+{#- Whether ingest lands a source: what its tables have in common may stand at one of them, or above. -#}
+{% macro _is_landed(source, project_graph) -%}
+    {%- for each in project_graph.sources.values() if each.source_name == source.source_name -%}
+        {%- if (each.source_meta or {}).get('ingest') or (each.config.meta or {}).get('ingest') -%}
+            {%- do return(true) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- do return(false) -%}
+{%- endmacro %}
+
+{#- What the values of a test refer to: of a table that ingest lands the live rows, for a deleted row is no parent. -#}
+{% macro live_parents(to) -%}
+    {%- if not execute -%}
+        {%- do return(to) -%}
+    {%- endif -%}
+    {%- for source in graph.sources.values() if source.schema == to.schema and source.identifier == to.identifier and _is_landed(source, graph) -%}
+        {%- do return('(select * from ' ~ to ~ ' where ' ~ is_live() ~ ') as landed') -%}
+    {%- endfor -%}
+    {%- do return(to) -%}
 {%- endmacro %}

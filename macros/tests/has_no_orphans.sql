@@ -1,6 +1,6 @@
 {#-
     Fails if a value has no row in the other relation. A null refers to nothing and passes; a null among the other
-    relation's values hides no orphan, as it would with `not in`.
+    relation's values hides no orphan, as it would with `not in`. Nor does a tombstone, see `live_parents`.
 -#}
 {% test has_no_orphans(model, column_name, to, field) %}
 
@@ -12,7 +12,7 @@ with children as (
 
 parents as (
     select {{ field }} as parent_value
-    from {{ to }}
+    from {{ live_parents(to) }}
     where {{ field }} is not null
 )
 
@@ -25,3 +25,12 @@ where not exists (
 )
 
 {% endtest %}
+
+{#- dbt's own, of the same parents. -#}
+{% macro spark__test_relationships(model, column_name, to, field) -%}
+    {%- do return(dbt.default__test_relationships(model, column_name, live_parents(to), field)) -%}
+{%- endmacro %}
+
+{% macro athena__test_relationships(model, column_name, to, field) -%}
+    {%- do return(spark__test_relationships(model, column_name, to, field)) -%}
+{%- endmacro %}

@@ -40,3 +40,20 @@ def test_a_test_of_a_source_looks_at_live_rows(
     models.land("item")
     (failed,) = models.dbt("test").values()
     assert failed.status == "fail", failed
+
+
+def test_a_row_that_is_deleted_is_no_parent(
+    make_project: MakeProject, spark: SparkSession, server: Server | None
+) -> None:
+    parents = table_of("parent", {"id": "int"}, ("id",))
+    children = table_of("child", {"id": "int", "parent_id": "int"}, ("id",))
+    refers = {"arguments": {"to": "source('shop', 'parent')", "field": "id"}}
+    children["columns"][1]["data_tests"] = [{"relationships": refers}, {"has_no_orphans": refers}]
+    models = Models.of(spark, make_project({"tables": [parents, children]}), server)
+    models.project.deliver("shop.parent", 0, [pg("c", 1, id=1), pg("c", 2, id=2)])
+    models.project.deliver("shop.child", 0, [pg("c", 3, id=1, parent_id=1), pg("c", 4, id=2, parent_id=None)])
+    models.land("parent", "child")
+    assert [each.status for each in models.dbt("test").values()] == ["pass", "pass"]
+    models.project.deliver("shop.parent", 2, [pg("d", 5, id=1)])
+    models.land("parent")
+    assert [each.status for each in models.dbt("test").values()] == ["fail", "fail"]
