@@ -30,16 +30,19 @@
 {%- endmacro %}
 
 {#-
-    Drops what runs have left beside a table: this one, with `of_this_run`; else those that began more than a day ago, for a
+    Drops the tables and views that runs have left beside a table: this one, with `of_this_run`; else those that began more than a day ago, for a
     younger one may be at work.
 -#}
 {% macro hudi_drop_left(relation, of_this_run=false) -%}
-    {%- set tables = run_query('show tables in ' ~ adapter.quote(relation.schema) ~ " like '" ~ relation.identifier ~ "__*'") -%}
+    {%- set beside = ' in ' ~ adapter.quote(relation.schema) ~ " like '" ~ relation.identifier ~ "__*'" -%}
+    {%- set tables = run_query('show tables' ~ beside) -%}
+    {%- set views = run_query('show views' ~ beside) | map(attribute='viewName') | list if tables else [] -%}
     {%- for row in tables -%}
         {%- for began, invocation in modules.re.findall('(?i)^' ~ relation.identifier ~ '__[a-z]+(?:_[0-9]+)?__([0-9a-f]{8})_([0-9a-f]{8})$', row['tableName']) -%}
             {%- set age = run_started_at.timestamp() - began | int(base=16) -%}
             {%- if (of_this_run and began ~ '_' ~ invocation == _run_name()) or (not of_this_run and age > 86400) -%}
-                {%- do hudi_drop(api.Relation.create(schema=relation.schema, identifier=row['tableName'], type='table')) -%}
+                {%- set left = api.Relation.create(schema=relation.schema, identifier=row['tableName'], type='table') -%}
+                {%- do run_query('drop view ' ~ left) if row['tableName'] in views else hudi_drop(left) -%}
             {%- endif -%}
         {%- endfor -%}
     {%- endfor -%}
