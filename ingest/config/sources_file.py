@@ -343,8 +343,9 @@ def _with_schema_files(project: Project, options: IngestOptions, *, where: str) 
 
 def _column(project: Project, written: Yaml, *, where: str) -> tuple[Column, str | None]:
     """A column as silver has it, and its policy."""
-    raw = _rendered(project, written, where=f"{where}.{_text(written, 'name', where=f'{where}.columns')}")
-    name = _text(raw, "name", where=f"{where}.columns")
+    among = f"{where}.columns"
+    raw = _rendered(project, written, where=f"{among}.{_text(written, 'name', where=among)}")
+    name = _text(raw, "name", where=among)
     here = f"{where}.{name}"
     if RESERVED.fullmatch(name.lower()):
         raise DeclarationError(
