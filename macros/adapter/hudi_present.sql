@@ -30,8 +30,8 @@
 {%- endmacro %}
 
 {#-
-    Drops the tables and views that runs have left beside a table: this one, with `of_this_run`; else those that began more than a day ago, for a
-    younger one may be at work.
+    Drops the tables and views that runs have left beside a table: this one, with `of_this_run`; else those that began more than a day
+    ago, for a younger one may be at work.
 -#}
 {% macro hudi_drop_left(relation, of_this_run=false) -%}
     {%- set beside = ' in ' ~ adapter.quote(relation.schema) ~ " like '" ~ relation.identifier ~ "__*'" -%}
