@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 from ingest.config.connections import (
@@ -23,8 +24,9 @@ from ingest.config.connections import (
 from ingest.config.rendering import Renderer, Yaml, mapping, read_yaml
 from ingest.errors import DeclarationError
 
-# Where dbt looks for docs blocks, unless the project says it.
-_WITH_DOCS = ["models", "seeds", "snapshots", "analyses", "macros"]
+# The folders of a project, in all of which dbt looks for docs blocks, unless `docs-paths` says where.
+_FOLDERS = {"model-paths": "models", "seed-paths": "seeds", "snapshot-paths": "snapshots",
+            "analysis-paths": "analyses", "macro-paths": "macros"}  # fmt: skip
 _DOCS_BLOCK = re.compile(r"\{%-?\s*docs\s+(\w+)\s*-?%\}(.*?)\{%-?\s*enddocs\s*-?%\}", re.DOTALL)
 
 
@@ -94,14 +96,15 @@ class Project:
             "threads": output.get("threads"),
         }
         with_target = Renderer(variables, shown)
+        folders = {key: _paths(raw, key, [default], project_file) for key, default in _FOLDERS.items()}
         return cls(
             root=root,
             profiles_dir=directory,
             name=str(raw.get("name")),
             target_name=target_name,
             target=output,
-            model_paths=_paths(raw, "model-paths", ["models"], project_file),
-            docs_paths=_paths(raw, "docs-paths", _WITH_DOCS, project_file),
+            model_paths=folders["model-paths"],
+            docs_paths=_paths(raw, "docs-paths", list(chain.from_iterable(folders.values())), project_file),
             connections=read_connections(directory / "connections.yml", with_target),
             renderer=with_target,
         )

@@ -59,7 +59,7 @@ def land(
             transactions = judged(spark, land_safely(spark, topic_table(tables[0])))
             gate, unread = _open_gate(spark, tables, pool, transactions)
             step = partial(land_table, gate=gate, upkeep=upkeep)
-        if is_consistent(tables) and gate is None:
+        if unread and gate is None:
             results = [Landed(table, error=unread) for table in tables]
         else:
             far = gate.far if gate else {}

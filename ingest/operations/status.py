@@ -19,6 +19,7 @@ from ingest.silver.erased_keys import erased_keys
 from ingest.silver.file_groups import require_whole
 from ingest.silver.state import Counts, State
 from ingest.silver.table import SilverTable
+from ingest.spark import s3
 from ingest.spark.jvm import root_cause
 
 
@@ -109,7 +110,7 @@ def _status(spark: SparkSession, table: Table, failed: str | None) -> TableStatu
     except (PySparkException, Py4JError) as error:
         unread = LakeError(
             root_cause(error), where=table.relation, expected="a table whose files can be read",
-            action="restore what is named from a copy",
+            action=s3.to_do(str(error)) or "restore what is named from a copy",
         )  # fmt: skip
         return replace(found, state="failed", error=unread.message)
     if failed:

@@ -393,7 +393,10 @@ def test_what_only_dbt_renders_of_a_source_is_left_to_it(make_project: MakeProje
     table["columns"][0]["description"] = "{{ doc('nowhere') }}"
     project = make_project(source)
     blocks = "{% docs lines %}\nLines of orders.\n{% enddocs %} {%- docs shop -%} A shop {%- enddocs -%}"
-    (project.root / "models" / "docs.md").write_text(blocks, encoding="utf-8")
+    with (project.root / "dbt_project.yml").open("a", encoding="utf-8") as file:
+        file.write("seed-paths: [tables]\n")
+    (project.root / "tables").mkdir()
+    (project.root / "tables" / "docs.md").write_text(blocks, encoding="utf-8")
     read = project.source().tables[0]
     assert read.description == "Lines of orders. of all"
     assert read.columns[0].description == "{{ doc('nowhere') }}"
