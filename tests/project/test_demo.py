@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,20 @@ from conftest import REPOSITORY
 
 from dev.demo import BEGUN, begin_anew, duration
 from examples import names, system
+from ingest.config.project import Project
 from ingest.errors import LakeError
 
 
-def test_a_catalog_that_a_dbt_command_left_is_no_lake_yet(tmp_path: Path) -> None:
+def test_what_a_session_leaves_is_no_lake_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every dbt command that compiles opens one: `make demo` behind `make lint` was refused."""
     home = tmp_path / "lake"
-    (home / "metastore").mkdir(parents=True)
+    monkeypatch.setenv("LAKE_HOME", str(home))
+    settings = Project.load(REPOSITORY).target["server_side_parameters"]
+    named = set(re.findall(rf"{re.escape(str(home))}/(\w+)", " ".join(map(str, settings.values()))))
+    # The tables; and what is uploaded, where they are on S3.
+    assert named >= {"warehouse", "s3a"}
+    for name in named - {"warehouse", "s3a"}:
+        (home / name).mkdir(parents=True)
     begin_anew(home)
     assert not home.exists()
 
