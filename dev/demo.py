@@ -239,7 +239,7 @@ def begin_anew(home: Path) -> None:
 
 
 def _held(home: Path) -> set[str]:
-    """What a lake has. What each session leaves is none yet: so does every dbt command that compiles (`make lint` too)."""
+    """What a lake has. What sessions leave is none yet: every dbt command that compiles has one (`make lint` too)."""
     return {entry.name for entry in home.iterdir()} - {"metastore", "resources"} if home.is_dir() else set()
 
 
