@@ -133,7 +133,7 @@ def tombstones_part(source: JsonSource) -> Part:
 
 
 def _text_part(source: JsonSource, seen: JsonForms, fields: tuple[EventField, ...]) -> Part:
-    return Part(Version(fields, whole=False, lacks=seen.lacks), partial(_decode_json, source, seen))
+    return Part(Version(fields, whole=False, lacks=seen.lacks, has_metadata=False), partial(_decode_json, source, seen))
 
 
 def _common_prefix(texts: Sequence[str]) -> tuple[str, ConnectSchema] | None:

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from ingest.config.sources_file import RESERVED
 from ingest.config.tables import Table
 from ingest.decode.control import control_of, is_control_schema
 from ingest.decode.decoded import IMAGES, MEMBERS
@@ -139,13 +140,19 @@ class JsonForms:
             if form["keys"] is not None and not says_no_row(form) and not foreign[tuple(form["keys"])]
         ]
         keyed = [(form, form["image"] if form["enveloped"] else form["keys"]) for form in of_rows]
+        in_images = {name for form, names in keyed if form["enveloped"] for name in names or ()}
         images = [set(names) for _, names in keyed if names is not None]
         whole = [set(names or ()) for form, names in keyed if not form["rowless"]]
         columns = [column.name for column in table.columns]
         known = {*columns, *table.excluded}
         key, by_case = {name.lower() for name in table.key}, {name.lower() for name in columns}
         rows = [names for names in images if not key or key & {name.lower() for name in names}]
-        others = {name for names in rows for name in names if name not in known and not name.startswith("__")}
+        others = {
+            name
+            for names in rows
+            for name in names
+            if name not in known and (name in in_images or not name.startswith("__"))
+        }
         more = bool(others) if looks_for_more else any(name.lower() in by_case for name in others)
         flat_forms = [form for form in found if not form["enveloped"]]
         in_envelopes = {name for form in found if form["enveloped"] for name in form["keys"] or ()}
@@ -247,16 +254,24 @@ def unknown_fields(lines: DataFrame, table: Table, foreign: Sequence[Foreign]) -
     column by case alone has the column's type, whatever it is: nothing is inferred for it.
     """
     event = F.btrim(body(F.col("value")), F.lit(WHITE_SPACE))
-    row = F.when(is_envelope(event), _image(event)).otherwise(F.when(~is_control(event, table), event))
+    enveloped = is_envelope(event)
+    row = F.when(enveloped, _image(event)).otherwise(F.when(~is_control(event, table), event))
     row = F.when(foreign_problem(event, table, foreign).isNull(), row) if foreign else row
     known = F.array(*(F.lit(name) for name in (*(column.name for column in table.columns), *table.excluded)))
-    more = F.filter(F.array_except(F.json_object_keys("row"), known), lambda name: ~name.startswith("__"))
-    suspects = lines.select(row.alias("row")).where(F.size(more) > 0)
-    valued = F.map_keys(F.map_filter("keys", lambda key, value: value.isNotNull() & ~key.startswith("__")))
+
+    def is_of_row(name: Expression) -> Expression:
+        # Metadata stands beside the columns of unwrapped events alone.
+        return F.col("enveloped") | ~name.rlike(f"^{RESERVED.pattern}")
+
+    more = F.filter(F.array_except(F.json_object_keys("row"), known), is_of_row)
+    suspects = lines.select(row.alias("row"), enveloped.alias("enveloped")).where(F.size(more) > 0)
+    valued = F.map_keys(F.map_filter("keys", lambda key, value: value.isNotNull() & is_of_row(key)))
     key_names = [name.lower() for name in table.key]
     is_row = F.exists(valued, lambda name: F.lower(name).isin(key_names)) if key_names else F.lit(True)
     keys = F.from_json("row", "map<string,string>").alias("keys")
-    unknown = suspects.select("row", keys).where(is_row).withColumn("unknown", F.array_except(valued, known))
+    unknown = (
+        suspects.select("row", "enveloped", keys).where(is_row).withColumn("unknown", F.array_except(valued, known))
+    )
     names = {found["name"] for found in unknown.select(F.explode("unknown").alias("name")).distinct().collect()}
     by_case = {column.name.lower() for column in table.columns}
     fields = [EventField(name, T.StringType()) for name in sorted(names) if name.lower() in by_case]

@@ -12,17 +12,21 @@ from pyspark.sql import types as T
 from ingest.config.tables import Table
 from ingest.decode.fields import DIGITS_OF_DOUBLE
 
-_LONG_FRACTION = rf"-?(?=[\d.]{{{DIGITS_OF_DOUBLE + 2},}})\d+\.\d+(?:[eE][+-]?\d+)?(?=\s*[,}}])"
+_LONG_FRACTION = rf"(-?(?=[\d.]{{{DIGITS_OF_DOUBLE + 2},}})\d+\.\d+(?:[eE][+-]?\d+)?)(?=\s*[,\]}}])"
 
 
 def wide_decimals(table: Table, described: Sequence[str] = ()) -> list[str]:
-    """The columns that may have more digits than a double keeps.
+    """The columns whose values or items may have more digits than a double keeps.
 
     `described`: decimals by the schema of their events, which may be columns that nobody declared, and of any type.
     """
-    kinds = {column.name: column.source_type for column in table.columns}
+    kinds = {column.name: _item_of(column.source_type) for column in table.columns}
     wide = [name for name, kind in kinds.items() if isinstance(kind, T.DecimalType) and not _is_narrow(kind)]
     return [*wide, *(name for name in described if name not in wide and not _is_narrow(kinds.get(name)))]
+
+
+def _item_of(kind: T.DataType) -> T.DataType:
+    return _item_of(kind.elementType) if isinstance(kind, T.ArrayType) else kind
 
 
 def _is_narrow(kind: T.DataType | None) -> bool:
@@ -30,15 +34,18 @@ def _is_narrow(kind: T.DataType | None) -> bool:
 
 
 def with_exact_fractions(text: Expression, names: Sequence[str]) -> Expression:
-    """The JSON text, in which fractions of many digits that are members of these names are strings of their digits.
+    """The JSON text, in which fractions of many digits are strings of their digits: members of these names, and items.
 
     Spark's parser makes a double of a number with a fraction, also where its text is wanted.
     """
     if not names:
         return text
     # A JSON text cannot hold an unescaped quote, so the pattern matches keys only.
-    key = rf'(?i)("(?:{"|".join(map(re.escape, names))})"\s*:\s*)'
-    quoted = F.regexp_replace(text, key + rf"({_LONG_FRACTION})", '$1"$2"')
+    key = rf'(?i)("(?:{"|".join(map(re.escape, names))})"\s*:\s*'
+    quoted = F.regexp_replace(text, rf"{key}){_LONG_FRACTION}", '$1"$2"')
+    # Of an array each match goes on where the one before it has ended: arrays of numbers have no quotes before that.
+    items = F.regexp_replace(quoted, rf'(?:{key}\[)|\G(?!^))([^"{{}}]*?(?<=[\s,\[])){_LONG_FRACTION}', '$1$2"$3"')
+    quoted = F.when(quoted.contains("["), items).otherwise(quoted)
     # Two short searches take less than half of what the whole pattern takes, or one for both.
     return F.when(text.rlike(r"\.\d{8}") | text.rlike(r"\d{9}\.\d"), quoted).otherwise(text)
 

@@ -43,8 +43,7 @@ def as_number(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
     is_fraction = isinstance(wanted, T.FractionalType)
     if isinstance(found, T.StringType):
         if is_fraction:
-            # A text beyond the type's range becomes infinite.
-            return typed, (F.abs(typed) < float("inf")) | value.isin(*NOT_NUMBERS)
+            return typed, _is_fraction_of_text(typed, value, wanted) | value.isin(*NOT_NUMBERS)
         return typed, (typed.cast("string") == value) | (typed.isNotNull() & value.rlike(r"^[+-]?\d+(\.0*)?$"))
     if isinstance(found, T.BooleanType) or (type(found), type(wanted)) in _WIDENED:
         return typed, None
@@ -52,6 +51,23 @@ def as_number(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
     if not is_fraction and isinstance(found, T.FloatType | T.DoubleType):
         exact &= F.abs(value) < 2.0**53
     return typed, exact
+
+
+def _is_fraction_of_text(typed: Expression, text: Expression, wanted: T.DataType) -> Expression:
+    """Whether a float or double is the number of a text, which may write it with fewer digits than it has.
+
+    A text beyond the type's range becomes infinite. A whole number is kept or it is another one; so is what has more
+    digits than a float is ever written with (9; IEEE 754, FLT_DECIMAL_DIG).
+    """
+    finite, shortest = F.abs(typed) < float("inf"), typed.cast("string")
+    number, widest = text.cast("decimal(38,0)"), T.DecimalType(38, 0)
+    is_same = (typed.cast(widest) == number) | (shortest.cast(widest) == number)
+    is_kept = F.when(text.rlike(r"^[+-]?\d{7,}$"), F.coalesce(is_same, F.lit(True)))
+    if isinstance(wanted, T.DoubleType):
+        return finite & F.coalesce(is_kept, F.lit(True))
+    is_fraction = (typed.cast("double") == text.cast("double")) | (shortest.cast("double") == text.cast("double"))
+    is_fraction |= text.rlike(r"^[+-]?[0.]*(?:\d\.?){1,9}0*(?:[eE][+-]?\d+)?$")
+    return finite & F.coalesce(is_kept, is_fraction)
 
 
 def _since_1970(value: Expression, found: T.DataType, of: Wanted) -> Ruled:

@@ -65,7 +65,8 @@ def typed_part(
     event = rows.schema["event"].dataType
     assert isinstance(event, T.StructType)
     image = event.fields
-    if is_envelope_type(event):
+    is_envelope = is_envelope_type(event)
+    if is_envelope:
         images = [_type_of(event, side) for side in ("before", "after")]
         sides = [side.fields for side in images if isinstance(side, T.StructType)]
         image = list({item.name: item for side in sides for item in side}.values())
@@ -79,7 +80,8 @@ def typed_part(
         made_of = (dict(semantic_types), table, reading, keys, form)
         return prepared(rows, f"typed events of {table.relation}", made_of, decode_frame)
 
-    return Part(Version((), whole=False) if is_control else Version(fields, default=default), decode)
+    version = Version(fields, has_metadata=not is_envelope, default=default)
+    return Part(Version((), whole=False) if is_control else version, decode)
 
 
 def _event_field(item: T.StructField, meaning: str | None) -> EventField:

@@ -8,6 +8,7 @@ import pytest
 from conftest import DbtProject, MakeProject, Row, pg, table_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from json_records import connect, with_schema
 from pyspark.sql import SparkSession
 
 from ingest.errors import DeclarationError
@@ -126,3 +127,29 @@ def test_names_that_differ_by_case_alone_are_the_same(
     found = {name: project.rows(spark, name) for name in names}
     assert found == {name: CASES[case][1] for name, case in names.items()}
     assert project.rows(spark, "gone", *columns, live=False) == [{"id": 3, "name": "Eve", "version": None}]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("form", ["json", "json with a schema"])
+def test_a_column_that_is_named_as_metadata_is_not_passed_over(
+    form: str, make_project: MakeProject, spark: SparkSession
+) -> None:
+    """In an envelope's row it can be no metadata; beside the columns of an unwrapped event it is."""
+    kinds = {"id": connect("int32"), "name": connect("string"), "__v": connect("int64")}
+    columns = {"id": "int", "name": "string"}
+    tables = [table_of("row", columns, ["id"]), table_of("left_out", columns, ["id"], schema_policy={"add": "keep"})]
+    project = make_project({"tables": [*tables, table_of("flat", columns, ["id"])]})
+    rows = [{"id": 1, "name": "Ada", "__v": None}, {"id": 2, "name": "Bob", "__v": 7}]
+    for name in ("row", "left_out", "flat"):
+        events = [{**pg("c", lsn), **row} if name == "flat" else _envelope(row, lsn) for lsn, row in enumerate(rows)]
+        described = form == "json with a schema"
+        project.deliver(f"shop.{name}", 0, [with_schema(event, kinds) for event in events] if described else events)
+    project.land_well(spark)
+    (reason,) = [row["reason"] for row in project.quarantined(spark)]
+    assert "field '__v': silver cannot have a column of that name" in reason
+    both = [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Bob"}]
+    assert {name: project.rows(spark, name) for name in ("row", "left_out", "flat")} == {
+        "row": both[:1],
+        "left_out": both,
+        "flat": both,
+    }

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -184,16 +185,27 @@ def test_a_decimal_is_a_number_whatever_the_source_block_calls_a_text(
 
 @pytest.mark.parametrize("form", ["unwrapped", "envelope", "payload", "described", "described envelope"])
 def test_a_number_keeps_every_digit(form: str, make_project: MakeProject, spark: SparkSession) -> None:
-    """JsonConverter with `decimal.format=NUMERIC`: Spark's parser makes a double of a fraction, in a key as well."""
+    """JsonConverter with `decimal.format=NUMERIC`: Spark's parser makes doubles of fractions, in keys and arrays."""
     digits = "12345678901234567890.123456789"
     small = "-1234.000000000000123456789"
     project = make_project(
-        items({"id": "decimal(38,9)", "price": "decimal(38,21)", "ratio": "double", "note": "string"}, key=["id"])
+        items(
+            {
+                "id": "decimal(38,9)",
+                "price": "decimal(38,21)",
+                "prices": "array<decimal(38,21)>",
+                "ratio": "double",
+                "note": "string",
+            },
+            key=["id"],
+        )
     )
-    row = {"id": decimal_schema(9), "price": decimal_schema(21), "ratio": connect("double"), "note": connect("string")}
+    row = {"id": decimal_schema(9), "price": decimal_schema(21), "prices": connect("array", items=decimal_schema(21)),
+           "ratio": connect("double"), "note": connect("string")}  # fmt: skip
     values: dict[str, Any] = {
         "id": "ID",
         "price": "PRICE",
+        "prices": ["PRICE", 2.5, None, "PRICE"],
         "ratio": 0.30000000000000004,
         "note": f': {digits}, a"b\\,"price": {digits}, "c',
     }
@@ -206,8 +218,32 @@ def test_a_number_keeps_every_digit(form: str, make_project: MakeProject, spark:
 
     records(project, (bare({"id": "ID"}), bare(event)))
     project.land_well(spark)
-    rows = project.rows(spark, "item", "id", "price", "ratio", "note")
-    assert rows == [{"id": Decimal(digits), "price": Decimal(small), "ratio": values["ratio"], "note": values["note"]}]
+    exact: dict[str, Any] = {"id": Decimal(digits), "price": Decimal(small)}
+    exact["prices"] = [exact["price"], Decimal("2.5"), None, exact["price"]]
+    assert project.rows(spark, "item", *values) == [{**values, **exact}]
+
+
+def test_a_fraction_is_the_number_of_its_text(make_project: MakeProject, spark: SparkSession) -> None:
+    """A float or double holds what a text says, which has as few digits as the number needs; or the text is refused."""
+    written = {
+        "float": ["0.1", "16777216", "1.0E10", "3.4028235E38", "1.17549435E-38", "0.10000000149011612", "0.12345679"],
+        "double": ["9007199254740992", "12345678901234567000", "1e19", "0.1", "1.7976931348623157E308"],
+    }
+    refused = {
+        "float": ["16777217", "9007199254740993", "0.123456789012", "1e40", "12345678901234567890"],
+        "double": ["9007199254740993", "12345678901234567890", "1e400"],
+    }
+    project = make_project({"tables": [table_of(kind, {"id": "int", "value": kind}, ["id"]) for kind in written]})
+    for kind, texts in written.items():
+        every = enumerate([*texts, *refused[kind]])
+        project.deliver(f"shop.{kind}", 0, [pg("c", number, id=number, value=text) for number, text in every])
+    landed = project.land_well(spark)
+    for kind, texts in written.items():
+        counts = Counts(read=len(texts) + len(refused[kind]), applied=len(texts), quarantined=len(refused[kind]))
+        assert landed[kind].counts == counts
+        found = [row["value"] for row in project.rows(spark, kind, "value")]
+        as_written = [float(np.float32(text)) if kind == "float" else float(text) for text in texts]
+        assert found == as_written
 
 
 def test_a_decimal_of_a_schema_is_its_number_in_a_text(make_project: MakeProject, spark: SparkSession) -> None:
