@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from ingest.config.schema_files import LOGICAL_TYPES
-from ingest.decode.fields import DIGITS_OF_DECIMAL, alike_but_for_case
-from ingest.schema.connect import DECIMAL
+from ingest.decode.fields import DIGITS_OF_DECIMAL
+from ingest.schema.connect import DECIMAL, alike_but_for_case
 from ingest.spark.jvm import first_line, java_class
 from ingest.spark.shared import Shared
 

@@ -94,25 +94,6 @@ def impossible(wanted: T.DataType) -> Ruled:
     return F.lit(None).cast(wanted), F.lit(False)
 
 
-def alike_but_for_case(data_type: T.DataType) -> str:
-    """Why Spark does not read values of a type: it takes names that differ by case alone for one; or ''."""
-    if isinstance(data_type, T.ArrayType):
-        return alike_but_for_case(data_type.elementType)
-    if isinstance(data_type, T.MapType):
-        return alike_but_for_case(data_type.valueType)
-    if not isinstance(data_type, T.StructType):
-        return ""
-    by_case: dict[str, list[str]] = {}
-    for name in data_type.names:
-        by_case.setdefault(name.lower(), []).append(name)
-    alike = next((names for names in by_case.values() if len(names) > 1), None)
-    if alike:
-        return (
-            f"not readable by Spark: its fields {', '.join(alike)} differ by case alone; rename or exclude one of them"
-        )
-    return next(filter(None, (alike_but_for_case(item.dataType) for item in data_type.fields)), "")
-
-
 def shown(value: Expression, found: T.DataType) -> Expression:
     """The beginning of a value, for a message."""
     if isinstance(found, T.StructType | T.MapType | T.ArrayType):

@@ -16,9 +16,9 @@ from pyspark.sql import types as T
 from ingest.config.schema_files import semantic_types
 from ingest.config.tables import Table
 from ingest.decode.control import is_control_schema
-from ingest.decode.fields import DIGITS_OF_DECIMAL, alike_but_for_case
+from ingest.decode.fields import DIGITS_OF_DECIMAL
 from ingest.decode.typed_events import is_envelope_type
-from ingest.schema.connect import DECIMAL
+from ingest.schema.connect import DECIMAL, alike_but_for_case
 from ingest.sources.raw import EventFile
 from ingest.spark.jvm import java_class
 

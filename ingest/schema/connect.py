@@ -47,7 +47,10 @@ class ConnectSchema:
 
 
 def connect_schema(text: str) -> ConnectSchema | None:
-    """The schema of a payload that is a struct; None for any other text, which says nothing of an event's columns."""
+    """The schema of a payload that is a struct; None for any other text, which says nothing of an event's columns.
+
+    None too where names differ by case alone: Spark reads no such struct, and a text is read without its schema.
+    """
     try:
         written = json.loads(text)
         # A name that is no Unicode (a lone surrogate) cannot stand in an expression: this raises a ValueError.
@@ -56,9 +59,30 @@ def connect_schema(text: str) -> ConnectSchema | None:
             return None
         payload = _type_of(written)
         assert isinstance(payload, T.StructType)
+        if alike_but_for_case(payload):
+            return None
         return ConnectSchema(payload, dict(_meanings(written["fields"])))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def alike_but_for_case(data_type: T.DataType) -> str:
+    """Why Spark does not read values of a type: it takes names that differ by case alone for one; or ''."""
+    if isinstance(data_type, T.ArrayType):
+        return alike_but_for_case(data_type.elementType)
+    if isinstance(data_type, T.MapType):
+        return alike_but_for_case(data_type.valueType)
+    if not isinstance(data_type, T.StructType):
+        return ""
+    by_case: dict[str, list[str]] = {}
+    for name in data_type.names:
+        by_case.setdefault(name.lower(), []).append(name)
+    alike = next((names for names in by_case.values() if len(names) > 1), None)
+    if alike:
+        return (
+            f"not readable by Spark: its fields {', '.join(alike)} differ by case alone; rename or exclude one of them"
+        )
+    return next(filter(None, (alike_but_for_case(item.dataType) for item in data_type.fields)), "")
 
 
 def _type_of(schema: Mapping[str, Any]) -> T.DataType:

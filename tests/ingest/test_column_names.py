@@ -101,15 +101,19 @@ CASES: dict[str, tuple[list[Row], list[Row]]] = {
 }
 
 
-FORMS: dict[str, dict[str, Any]] = {"envelope": {}, "flat": {}, "keep": {"schema_policy": {"add": "keep"}}}
+FORMS: dict[str, dict[str, Any]] = {
+    "envelope": {}, "described": {}, "flat": {}, "keep": {"schema_policy": {"add": "keep"}},
+}  # fmt: skip
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("forms", [("envelope",), pytest.param(("flat", "keep"), marks=pytest.mark.slow)], ids="+".join)
+@pytest.mark.parametrize(
+    "forms", [("envelope", "described"), pytest.param(("flat", "keep"), marks=pytest.mark.slow)], ids="+".join
+)
 def test_names_that_differ_by_case_alone_are_the_same(
     forms: tuple[str, ...], make_project: MakeProject, spark: SparkSession
 ) -> None:
-    """In envelopes and unwrapped events, whatever becomes of columns that nobody declared; and of a delete's row."""
+    """In envelopes and unwrapped events, with a schema or not, and of a delete's row."""
     columns = {"id": "int", "name": "string", "version": "string"}
     names = {f"{form}_{number}": case for form in forms for number, case in enumerate(CASES)}
     tables = [table_of(name, columns, ["id"], **FORMS[name.partition("_")[0]]) for name in names]
@@ -120,6 +124,13 @@ def test_names_that_differ_by_case_alone_are_the_same(
         rows = enumerate(CASES[case][0])
         if name.startswith("envelope"):
             project.deliver(f"shop.{name}", 0, [_envelope(row, lsn) for lsn, row in rows])
+        elif name.startswith("described"):
+            kinds = {"id": connect("int32")}
+            events = [
+                with_schema({**pg("c", lsn), **row}, {key: kinds.get(key.lower(), connect("string")) for key in row})
+                for lsn, row in rows
+            ]
+            project.deliver(f"shop.{name}", 0, events)
         else:
             project.deliver(f"shop.{name}", 0, [{**pg("c", lsn), **row} for lsn, row in rows])
     project.deliver("shop.gone", 0, [gone])
