@@ -100,6 +100,8 @@ def _under_new_keys(older: DataFrame, moves: DataFrame, table: Table) -> DataFra
 def key_changes(own: DataFrame, changes: DataFrame, gone: DataFrame | None, table: Table) -> DataFrame:
     """The changes of a primary key among creates that lack values: PostgreSQL logs delete and create at one LSN.
 
+    Other changes may share a place of the log: a create there is of no old key where several were deleted.
+
     Parameters
     ----------
     own:
@@ -130,7 +132,12 @@ def key_changes(own: DataFrame, changes: DataFrame, gone: DataFrame | None, tabl
     deleted = changes.where("__op = 'd'").select(*old)
     if gone is not None:
         deleted = deleted.unionByName(gone.select(*old)).distinct()
-    return deleted.join(F.broadcast(created), "_lake_event").drop("_lake_event")
+    moves = deleted.join(F.broadcast(created), "_lake_event").drop("_lake_event")
+    if connector_of(table).has_lsn:
+        return moves
+    at_once = Window.partitionBy("_lake_moved_at", f"_lake_new_{table.record_key}")
+    others = F.min("_lake_old_key").over(at_once) != F.max("_lake_old_key").over(at_once)
+    return moves.withColumn("_lake_others", others).where("not _lake_others").drop("_lake_others")
 
 
 def _is_before_move(table: Table) -> Expression:

@@ -56,6 +56,28 @@ def test_no_connector_s_placeholder_is_taken_for_a_value(make_project: MakeProje
         project.source()
 
 
+def test_a_changed_key_takes_no_value_of_another_row(make_project: MakeProject, spark: SparkSession) -> None:
+    """A compressed transaction of MySQL is one place of the log: nothing says which of several deletes it was."""
+    names = ("one", "several", "later")
+    project = make_project({"tables": [table_of(name, COLUMNS, ["id"], connector="mysql") for name in names]})
+    old = [{"id": key, "note": f"of {key}", "n": key} for key in (1, 2)]
+    new = change("c", 20, after={"id": 3, "note": UNAVAILABLE_VALUE, "n": 1})
+    for name in names:
+        project.deliver(f"shop.{name}", 0, [change("c", 10 + row["id"], after=row) for row in old])
+    project.land_well(spark)
+    deletes = [change("d", 20, before=row) for row in old]
+    project.deliver("shop.one", 10, [deletes[0], new])
+    project.deliver("shop.several", 10, [*deletes, new])
+    project.deliver("shop.later", 10, deletes)
+    project.land_well(spark)
+    project.deliver("shop.later", 20, [new])
+    project.land_well(spark)
+    assert project.rows(spark, "one") == [old[1], {"id": 3, "note": "of 1", "n": 1}]
+    assert [project.rows(spark, name) for name in ("several", "later")] == [[], []]
+    told = [(row["source_table"], row["reason_code"]) for row in project.quarantined(spark)]
+    assert sorted(told) == [("later", "unavailable_value"), ("several", "unavailable_value")]
+
+
 def test_a_place_of_another_form_orders_nothing(make_project: MakeProject, spark: SparkSession) -> None:
     """LSNs without their leading zeros, and a log's file without its number, would sort elsewhere."""
     project = make_project(
