@@ -22,7 +22,7 @@ from ingest.config.project import Project
 from ingest.config.sources_file import load_source
 from ingest.config.tables import Table
 from ingest.landing.run import land
-from ingest.sources.files import TopicFolder
+from ingest.sources.files import listing
 from ingest.spark.session import open_session
 
 WORKERS = 4
@@ -63,7 +63,7 @@ def _land(spark: SparkSession, tables: Sequence[Table], number: int) -> None:
 def _plain_parquet(spark: SparkSession, tables: Sequence[Table], out: Path) -> None:
     def copy(table: Table) -> None:
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", table.name)
-        _, files = TopicFolder.of(table).listing(spark)
+        _, files = listing(spark, table)
         events = [file for file in files if file.encoding]
         kind = "avro" if events[0].encoding == "avro" else "json"
         spark.read.format(kind).load([file.path for file in events]).write.parquet(str(out / table.name))

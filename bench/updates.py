@@ -32,7 +32,7 @@ from ingest.landing.run import land
 from ingest.landing.table import Upkeep
 from ingest.silver.compaction import keep_up
 from ingest.silver.table import SilverTable
-from ingest.sources.files import TopicFolder
+from ingest.sources.files import listing
 from ingest.spark.session import open_session
 
 TABLE = "sale"
@@ -127,7 +127,7 @@ def landed(spark: SparkSession, table: Table, upkeep: Upkeep = keep_up) -> None:
 
 
 def _as_spark_reads(spark: SparkSession, table: Table) -> DataFrame:
-    _, files = TopicFolder.of(table).listing(spark)
+    _, files = listing(spark, table)
     events = [file for file in files if file.encoding]
     kind = "avro" if events[0].encoding == "avro" else "json"
     return spark.read.format(kind).load([file.path for file in events])

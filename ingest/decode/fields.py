@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import Column as Expression
@@ -92,6 +92,11 @@ DIGITS = r"^-?\d+$"
 def impossible(wanted: T.DataType) -> Ruled:
     """The answer where no value of a type can become one of the wanted type."""
     return F.lit(None).cast(wanted), F.lit(False)
+
+
+def array_of(names: Iterable[str]) -> Expression:
+    """An array of these texts, sorted: equal sets are equal expressions."""
+    return F.array(*map(F.lit, sorted(names)))
 
 
 def shown(value: Expression, found: T.DataType) -> Expression:

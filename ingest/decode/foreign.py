@@ -14,6 +14,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 
 from ingest.config.tables import Table
+from ingest.decode.fields import array_of
 from ingest.schema.change import problem as problem_of
 from ingest.schema.connectors import order_of
 
@@ -46,9 +47,9 @@ class Foreign:
 
     def is_in(self, keys: Expression, table: Table) -> Expression:
         """`describes`, of the keys of a JSON text. Never null."""
-        is_its = F.lit(not self.has <= _declared(table)) & (F.size(F.array_except(_texts(self.has), keys)) == 0)
+        is_its = F.lit(not self.has <= _declared(table)) & (F.size(F.array_except(array_of(self.has), keys)) == 0)
         if self.has_any:
-            is_its &= F.arrays_overlap(keys, _texts(self.has_any))
+            is_its &= F.arrays_overlap(keys, array_of(self.has_any))
         others = self._not_in_it(table)
         is_its &= ~F.exists(keys, lambda name: name.startswith("__") | name.isin(*others))
         return F.coalesce(is_its, F.lit(False))
@@ -122,7 +123,3 @@ def foreign_problem(json: Expression, table: Table, forms: Sequence[Foreign]) ->
     keys = F.json_object_keys(json)
     told = (F.when(form.is_in(keys, table), problem_of("not_an_event", form.told)) for form in forms)
     return F.coalesce(*told, F.lit(None).cast("string"))
-
-
-def _texts(names: Set[str]) -> Expression:
-    return F.array(*map(F.lit, sorted(names)))

@@ -6,7 +6,7 @@ Expressions for what no text holds would cost more to plan than a small batch to
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from hashlib import sha256
@@ -21,6 +21,7 @@ from ingest.config.sources_file import RESERVED
 from ingest.config.tables import Table
 from ingest.decode.control import control_of, is_control_schema
 from ingest.decode.decoded import IMAGES, MEMBERS
+from ingest.decode.fields import array_of
 from ingest.decode.flat_json import FlatForm
 from ingest.decode.foreign import FOREIGN, Foreign, foreign_of, foreign_problem
 from ingest.schema.change import problem as problem_of
@@ -278,7 +279,7 @@ def unknown_fields(lines: DataFrame, table: Table, foreign: Sequence[Foreign]) -
     names = {name for name in names if name.lower() not in by_case}
     if not names:
         return tuple(fields)
-    rows = unknown.where(F.arrays_overlap("unknown", _texts(names))).select("row")
+    rows = unknown.where(F.arrays_overlap("unknown", array_of(names))).select("row")
     session = lines.sparkSession
     encoders = java_class(session, "org.apache.spark.sql.Encoders")
     texts = getattr(rows._jdf, "as")(encoders.STRING())
@@ -337,7 +338,7 @@ def is_envelope(json: Expression) -> Expression:
 
 def _are_of_envelope(keys: Expression) -> Expression:
     """Whether all keys are members of an envelope. A truncate has no row, and may have no member for it."""
-    return F.size(F.array_except(keys, _texts(MEMBERS))) == 0
+    return F.size(F.array_except(keys, array_of(MEMBERS))) == 0
 
 
 def is_control(json: Expression, table: Table) -> Expression:
@@ -346,15 +347,11 @@ def is_control(json: Expression, table: Table) -> Expression:
     found = F.lit(False)
     for control in control_of(table):
         first, *_ = sorted(control.has)
-        is_one = F.size(F.array_except(_texts(control.has), keys)) == 0
+        is_one = F.size(F.array_except(array_of(control.has), keys)) == 0
         if control.may_have is not None:
-            is_one &= F.size(F.array_except(keys, _texts(control.may_have))) == 0
+            is_one &= F.size(F.array_except(keys, array_of(control.may_have))) == 0
         found = found | (json.contains(f'"{first}"') & is_one)
     return F.coalesce(found & ~F.exists(keys, lambda name: name.startswith("__")), F.lit(False))
-
-
-def _texts(names: Iterable[str]) -> Expression:
-    return F.array(*map(F.lit, sorted(names)))
 
 
 def has_key(json: Expression, name: str) -> Expression:

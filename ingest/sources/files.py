@@ -82,50 +82,40 @@ class FilesPosition:
         return cls(whole, {file: more[0] for file, more in files.items() if more}, topic)
 
 
-@dataclass(frozen=True)
-class TopicFolder:
-    """The folder of one topic."""
+def listing(spark: SparkSession, table: Table) -> tuple[str, list[EventFile]]:
+    """The qualified path of a topic's folder and every file below it, through Hadoop's file systems (local, HDFS, S3).
 
-    path: str
+    Files that begin with `_` or `.` are what writers have not finished, or keep for themselves: they are left out.
 
-    @classmethod
-    def of(cls, table: Table) -> TopicFolder:
-        """The folder of a table's topic, below its connection's path."""
-        assert isinstance(table.connection, FilesConnection)
-        return cls(table.connection.folder_of(table.options.topic))
-
-    def listing(self, spark: SparkSession) -> tuple[str, list[EventFile]]:
-        """The folder's qualified path and every file below it, through Hadoop's file systems (local, HDFS, S3).
-
-        Files that begin with `_` or `.` are what writers have not finished, or keep for themselves: they are left out.
-
-        Raises
-        ------
-        UnavailableError
-            The folder is not there, or cannot be listed: it may be later.
-        """
-        try:
-            listing = (
-                spark.read.format("binaryFile")
-                .option("recursiveFileLookup", "true")
-                .load(self.path)
-                .select("path", "length", "modificationTime")
-                .selectExpr("path", "length", "unix_millis(modificationTime) as modified_ms")
-            )
-            path = java_class(spark, "org.apache.hadoop.fs.Path")(self.path)
-            system = path.getFileSystem(spark._jsc.hadoopConfiguration())
-            root = str(system.makeQualified(path).toString())
-            found = [EventFile(row.path, row.length, row.modified_ms) for row in listing.collect()]
-            return root, [*found, *_not_listed(root)]
-        except AnalysisException as error:
-            raise no_such_folder(self.path) from error
-        except Py4JJavaError as error:
-            raise UnavailableError(
-                f"the folder cannot be listed: {root_cause(error)}",
-                where=self.path,
-                expected="a folder that can be listed and read from here",
-                action=s3.to_do(str(error)) or "check `path` of the connection, and the rights of the folder",
-            ) from error
+    Raises
+    ------
+    UnavailableError
+        The folder is not there, or cannot be listed: it may be later.
+    """
+    assert isinstance(table.connection, FilesConnection)
+    folder = table.connection.folder_of(table.options.topic)
+    try:
+        files = (
+            spark.read.format("binaryFile")
+            .option("recursiveFileLookup", "true")
+            .load(folder)
+            .select("path", "length", "modificationTime")
+            .selectExpr("path", "length", "unix_millis(modificationTime) as modified_ms")
+        )
+        path = java_class(spark, "org.apache.hadoop.fs.Path")(folder)
+        system = path.getFileSystem(spark._jsc.hadoopConfiguration())
+        root = str(system.makeQualified(path).toString())
+        found = [EventFile(row.path, row.length, row.modified_ms) for row in files.collect()]
+        return root, [*found, *_not_listed(root)]
+    except AnalysisException as error:
+        raise no_such_folder(folder) from error
+    except Py4JJavaError as error:
+        raise UnavailableError(
+            f"the folder cannot be listed: {root_cause(error)}",
+            where=folder,
+            expected="a folder that can be listed and read from here",
+            action=s3.to_do(str(error)) or "check `path` of the connection, and the rights of the folder",
+        ) from error
 
 
 def _not_listed(root: str) -> Iterator[EventFile]:
@@ -253,7 +243,7 @@ class FilesSource(Source[FilesConnection]):
     delivers_files = True
 
     def listed(self, table: Table) -> UnreadFiles:
-        root, files = TopicFolder.of(table).listing(self.spark)
+        root, files = listing(self.spark, table)
         before = FilesPosition(topic=table.options.topic)
         return UnreadFiles(
             table=table,
