@@ -80,13 +80,19 @@ class KafkaPosition:
             elif start < partition.end:
                 ranges.append(Range(partition.topic, partition.number, start, partition.end))
         if lost:
+            is_anew = any(
+                partition.topic in self.topics and self.topics[partition.topic].topic_id != partition.topic_id
+                for partition in listed
+            )
+            # Offsets tell which of two changes came later where a log does not: those of two topics do not compare.
+            first = "raise the table's `epoch` by one, for offsets begin again; " if is_anew else ""
             raise InputError(
                 "; ".join(dict.fromkeys(lost)),
                 where=table.relation,
                 expected="every record since the last one that was landed",
-                action="take a snapshot of the table (Debezium's incremental snapshot) where changes may be lost, and "
-                f"decide: `lake position {table.alone} --to earliest` goes on with what there is, `--to latest` with "
-                "what will come",
+                action=f"{first}take a snapshot of the table (Debezium's incremental snapshot) where changes may be "
+                f"lost, and decide: `lake position {table.alone} --to earliest` goes on with what there is, "
+                "`--to latest` with what will come",
             )
         return ranges
 

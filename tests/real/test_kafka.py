@@ -181,6 +181,7 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
     error = project.land(spark)["anew"].error
     assert error is not None
     assert "shop.anew was deleted and made anew" in error.message
+    assert "raise the table's `epoch` by one" in str(error.action)
     set_position(spark, project.source().tables[0], to_latest=False)
     assert project.land_well(spark)["anew"].counts == Counts(2, applied=2)
 
