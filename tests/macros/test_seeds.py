@@ -30,13 +30,26 @@ def test_each_value_is_as_it_stands_in_the_file_or_refused(make_models: MakeMode
     models.project.write_models(
         "version: 2\nseeds:\n- name: cells\n  config:\n    file_format: parquet\n"
         "    column_types: {price: 'decimal(22,2)', at: timestamp}\n"
+        "- name: parted\n  config: {file_format: parquet, partition_by: [kind]}\n"
+        "- name: of_hudi\n  config: {file_format: hudi}\n"
     )
+    for name in ("parted", "of_hudi"):
+        (path.parent / f"{name}.csv").write_text("kind,id\nx,1\ny,2\n", encoding="utf-8")
     for _ in range(2):  # the second time the table is there
-        assert {name: outcome.status for name, outcome in models.dbt("seed").items()} == {"cells": "success"}
+        done = {name: outcome.status for name, outcome in models.dbt("seed").items()}
+        assert done == dict.fromkeys(("cells", "parted", "of_hudi"), "success")
+        for name in ("parted", "of_hudi"):
+            assert models.rows(name, "id", "kind") == [{"id": 1, "kind": "x"}, {"id": 2, "kind": "y"}]
         assert [tuple(map(_shown, row.values())) for row in models.rows("cells")] == VALUES
     path.write_text(CELLS + "4,,,free,\n", encoding="utf-8")
-    told = models.dbt("seed")["cells"].message
+    told = models.dbt("seed", "--select", "cells")["cells"].message
     assert "seed.tested.cells: got free, expected a value of type decimal(22,2) in column price, or an empty" in told
+    # The table has its rows, until the new ones are whole; nothing is left beside it.
+    assert [tuple(map(_shown, row.values())) for row in models.rows("cells")] == VALUES
+    assert models.tables() == {"cells", "parted", "of_hudi"}
+    path.write_text("id,text\n", encoding="utf-8")
+    assert models.dbt("seed", "--select", "cells")["cells"].status == "success"
+    assert models.rows("cells") == []
 
 
 def _shown(value: object) -> object:

@@ -1,0 +1,26 @@
+{#-
+    In place of dbt's, which drops the table before it has seen the rows: of a value that is none of its column's type, or a run that is
+    killed, there would be no table, or a part of one, and incremental models would remove what they had of it.
+-#}
+{% materialization seed, adapter='spark' %}
+    {%- set target, existing, rows = this.incorporate(type='table'), hudi_present(this), load_agate_table() -%}
+    {%- if existing is not none and existing.is_view -%}
+        {%- do exceptions.raise_compiler_error("Cannot seed to '" ~ this ~ "', it is a view") -%}
+    {%- endif -%}
+    {#- dbt shows them with `--show` -#}
+    {%- do store_result('agate_table', response='OK', agate_table=rows) -%}
+
+    {{ run_hooks(pre_hooks) }}
+
+    {%- set written = hudi_beside(target, 'built') -%}
+    {%- call noop_statement('main', 'INSERT ' ~ rows.rows | length, 'INSERT', rows.rows | length) -%}
+        {{ seed_write(written, rows) }}
+    {%- endcall -%}
+    {%- do persist_docs(written, model) -%}
+    {%- do hudi_take_name(written, target, existing) -%}
+    {%- do apply_grants(target, config.get('grants'), should_revoke(existing, full_refresh_mode=true)) -%}
+
+    {{ run_hooks(post_hooks) }}
+
+    {{ return({'relations': [target]}) }}
+{% endmaterialization %}
