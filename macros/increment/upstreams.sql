@@ -129,8 +129,9 @@
 
 {#- Spark holds the time for a constant of the statement, also where a text such as 'today' is cast to it. -#}
 {% macro _asks_for_time(text) -%}
+    {%- set moments = '\\s*(now|today|tomorrow|yesterday)' -%}
     {%- set asks = "\\b(current_date|current_timestamp|localtimestamp|now\\s*\\(|curdate|unix_timestamp\\s*\\(\\s*\\))"
-        ~ "|\\b(date|timestamp)\\s*'\\s*(now|today|tomorrow|yesterday)|\\bcast\\(\\s*(now|today|tomorrow|yesterday)\\s+as (date|timestamp)" -%}
+        ~ "|\\b(to_)?(date|timestamp)(_ltz|_ntz)?\\s*(\\(\\s*['\"]?|['\"])" ~ moments ~ "|\\bcast\\(" ~ moments ~ "\\s+as (date|timestamp)" -%}
     {%- do return(modules.re.search(asks, text, modules.re.IGNORECASE) is not none) -%}
 {%- endmacro %}
 

@@ -247,6 +247,8 @@ CHANCE = {
     "by_shuffle": "shuffle(array(1, 2, 3))",
     "by_time": "current_timestamp()",
     "by_word": "cast('now' as timestamp)",
+    "by_day": "to_date('today')",
+    "by_call": "timestamp('now')",
 }
 
 
