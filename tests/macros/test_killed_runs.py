@@ -64,11 +64,11 @@ class Killed:
         assert sorted(row["id"] for row in rows) == list(range(ROWS))
         return {row["value"] for row in rows}
 
-    def run(self, child: Child) -> None:
-        """Has a child run the model, and does not wait."""
+    def run(self, child: Child, command: str = "run") -> None:
+        """Has a child run the model, or another command, and does not wait."""
         root, target = str(self.models.project.root), str(self.models.project.root / "target")
         rooms = ("--project-dir", root, "--profiles-dir", root, "--target-path", target, "--log-path", target)
-        child.tell(json.dumps(["run", *rooms]))
+        child.tell(json.dumps([command, *rooms]))
 
     def change(self, materialized: str, more: str = "") -> None:
         """Writes the model anew, with another value in every row."""
@@ -158,3 +158,25 @@ def test_a_rebuild_that_is_killed_between_its_renames_comes_back(spark: SparkSes
     assert killed.folder("model__before").exists()
     with child_of(RUNS_DBT, killed.models.project.root, tmp_path / "lake") as child:
         killed.require_right(child)
+
+
+@pytest.mark.parametrize("phase", [pytest.param(phase, marks=marks_of("incremental", phase)) for phase in WRITING])
+def test_a_first_snapshot_that_is_killed_is_taken_again(phase: str, spark: SparkSession, tmp_path: Path) -> None:
+    killed = Killed(spark, tmp_path)
+    models = killed.models
+    config = {"unique_key": "id", "strategy": "check", "check_cols": "all", "file_format": "hudi", "options": OPTIONS,
+              "target_schema": killed.folder().parent.stem}  # fmt: skip
+    told = ", ".join(f"{name}={value!r}" for name, value in config.items())
+    text = f"{{% snapshot kept %}}{{{{ config({told}) }}}} select id, id as value from range({ROWS}){{% endsnapshot %}}"
+    models.write("kept", text, below="snapshots")
+
+    def seen(schema: Path) -> set[str]:
+        return {new for table in schema.glob("kept*") for new in PHASES[phase](table)}
+
+    with child_of(RUNS_DBT, models.project.root, tmp_path / "lake") as child:
+        assert wait_until_new(seen, killed.folder().parent, child, lambda: killed.run(child, "snapshot"), phase)
+    with child_of(RUNS_DBT, models.project.root, tmp_path / "lake") as child:
+        for _ in range(2):
+            killed.run(child, "snapshot")
+            child.answer()
+    assert models.spark.read.format("hudi").load(str(killed.folder("kept"))).count() == ROWS
