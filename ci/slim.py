@@ -2,10 +2,12 @@
 
     main's manifest (of its last build)  ->  the selector slim_ci, in schemas of its own, the rest read from main's
 
-Without main's manifest, everything is built. Incremental models begin as copies of main's tables, so that what is
+Without main's manifest, everything is built; also where macros that write tables have changed, for dbt knows of no
+model that it is written by them. Incremental models begin as copies of main's tables, so that what is
 tested is the increment that will run there, and not a table made from nothing. Of each table that main has too, rows
 are compared. The text (`target/slim.md`) lists changed models, their columns, the consumers they reach, and what
-differs. The schemas are dropped at the end, however it ends. Exit code 0 only where every node is well.
+differs. The schemas are dropped at the end, and before the build where a killed one has left them. Exit code 0 only
+where every node is well.
 
     python -m ci.slim --name 42 --state .lake/state
 """
@@ -36,6 +38,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SCHEMA = "LAKE_SCHEMA"
 BUILT = ("table", "incremental", "snapshot")
 WITH_ROWS = ("model.", "seed.", "snapshot.")
+WHOLE = "Everything was built: main has left no manifest to compare with.\n"
 out = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
 Node = Mapping[str, Any]
 
@@ -69,6 +72,7 @@ class Slim:
         try:
             with chdir(self.root):
                 dbt = _Commands.of(self.root, self.options)
+                dbt.operation("drop_schemas", schema=schema)
                 try:
                     return self._built(dbt)
                 finally:
@@ -82,11 +86,14 @@ class Slim:
     def _built(self, dbt: _Commands) -> tuple[str, list[str]]:
         if not self.is_slim:
             out.print(f"{self.state}: no manifest of main: everything is built")
-            return _text([], [], {}, whole=True), dbt.run("build").failed
+            return WHOLE, dbt.run("build").failed
         state = "--state", str(self.state)
-        cloned = dbt.run("clone", "--no-write-json", "--selector", "slim_ci_clones", *state)
-        built = dbt.run("build", "--selector", "slim_ci", "--defer", "--favor-state", *state)
         theirs = json.loads((self.state / "manifest.json").read_text(encoding="utf-8"))
+        writing = dbt.changed_writing(theirs)
+        cloned_are = ("--select", "config.materialized:incremental") if writing else ("--selector", "slim_ci_clones")
+        built_are = () if writing else ("--selector", "slim_ci")
+        cloned = dbt.run("clone", "--no-write-json", *cloned_are, *state)
+        built = dbt.run("build", *built_are, "--defer", "--favor-state", *state)
         modified = dbt.listed("--select", "state:modified", *state)
         changes = [
             Change.of(dbt.node(key), theirs["nodes"].get(key), is_modified=key in modified)
@@ -99,7 +106,7 @@ class Slim:
             for change in changes
             if change.is_table and change.there and built.statuses.get(change.name) == "success"
         }
-        return _text(changes, exposures, differences, whole=False), cloned.failed + built.failed
+        return _text(changes, exposures, differences, writing), cloned.failed + built.failed
 
 
 @dataclass(frozen=True)
@@ -118,6 +125,19 @@ class _Commands:
     def node(self, key: str) -> Node:
         """A node of the manifest, as its file has it."""
         return self.manifest.nodes[key].to_dict()
+
+    def changed_writing(self, theirs: Mapping[str, Any]) -> list[str]:
+        """The names of macros that write tables, and are others than in main's manifest: materializations, and what
+        these call, of which dbt tells no model."""
+        macros = self.manifest.macros
+        waiting, found = [key for key in macros if key.split(".")[-1].startswith("materialization_")], set[str]()
+        while waiting:
+            key = waiting.pop()
+            if key in macros and key not in found:
+                found.add(key)
+                waiting += macros[key].depends_on.macros
+        main = {key: macro["macro_sql"] for key, macro in theirs["macros"].items()}
+        return sorted(macros[key].name for key in found if macros[key].macro_sql != main.get(key))
 
     def run(self, *arguments: str) -> Built:
         """What runs nodes, and lists the schemas of these alone."""
@@ -236,15 +256,18 @@ class Change:
 
 
 def _text(
-    changes: Sequence[Change], exposures: Sequence[str], differences: Mapping[str, Difference], *, whole: bool
+    changes: Sequence[Change],
+    exposures: Sequence[str],
+    differences: Mapping[str, Difference],
+    writing: Sequence[str],
 ) -> str:
-    if whole:
-        return "Everything was built: main has left no manifest to compare with.\n"
     if not changes:
         return "Nothing that is built has changed.\n"
-    lines = ["| built | because | columns |", "| --- | --- | --- |"]
+    lines = [f"Everything was built, for macros that write tables have changed: {', '.join(writing)}.", ""]
+    lines = [*(lines if writing else []), "| built | because | columns |", "| --- | --- | --- |"]
+    others = "of how it is written" if writing else "of what it reads"
     for change in changes:
-        why = "it is new" if change.is_new else "it has changed" if change.is_modified else "of what it reads"
+        why = "it is new" if change.is_new else "it has changed" if change.is_modified else others
         lines.append(f"| {change.name} | {why} | {change.columns} |")
     lines += ["", f"Consumers: {', '.join(exposures) or 'none'}."]
     if differences:
@@ -262,12 +285,14 @@ def main() -> int:
     options = parser.parse_args()
     name = re.sub(r"\W+", "_", options.name or _branch()).strip("_").lower() or "change"
     state = options.state or Path(os.environ.get("LAKE_HOME", ".lake")) / "state"
+    told = ROOT / "target" / "slim.md"
+    told.unlink(missing_ok=True)
     try:
         text, failed = Slim(ROOT, state.resolve()).run(f"{os.environ.get(SCHEMA, 'lakehouse')}__pr_{name}")
     except LakeError as error:
         out.print(f"[bold red]error[/] {error.message}")
         return 1
-    (ROOT / "target" / "slim.md").write_text(text, encoding="utf-8")
+    told.write_text(text, encoding="utf-8")
     out.print(f"\n{text}", markup=False, soft_wrap=True)
     for line in failed:
         out.print(f"[red]failed[/] {line}", soft_wrap=True)

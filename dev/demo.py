@@ -48,6 +48,8 @@ _MOST_ROWS = 100
 # In a lake that a demonstration began: the next one may remove it. Generated events alone do not say so, for
 # `lake demo` and `lake generate` write them into anybody's lake.
 BEGUN = "begun_by_a_demonstration"
+# What may lie in the folder of a lake and is none of it: servers, main's manifest, the lake of a real chain.
+BESIDE = {"servers", "state", "live"}
 out = Console(width=None if sys.stdout.isatty() else 140)
 
 
@@ -114,12 +116,12 @@ def main() -> int:
     home = Path(os.environ["LAKE_HOME"])
     try:
         played = system(options.system)
-        if options.target == "athena":
-            _stop_athena()
         if options.beside:
             require_not_landed(played)
         else:
             begin_anew(home)
+        if options.target == "athena":
+            _stop_athena()
         if not _held(home):
             home.mkdir(parents=True, exist_ok=True)
             (home / BEGUN).touch()
@@ -235,12 +237,17 @@ def begin_anew(home: Path) -> None:
             expected="no folder, or one that an earlier `make demo` left",
             action="choose another one with LAKE_HOME, or remove it",
         )
-    shutil.rmtree(home, ignore_errors=True)
+    if home.is_dir():
+        for entry in home.iterdir():
+            if entry.is_dir() and entry.name not in BESIDE:
+                shutil.rmtree(entry, ignore_errors=True)
+            elif entry.name not in BESIDE:
+                entry.unlink()
 
 
 def _held(home: Path) -> set[str]:
     """What a lake has. What sessions leave is none yet: every dbt command that compiles has one (`make lint` too)."""
-    return {entry.name for entry in home.iterdir()} - {"metastore", "resources"} if home.is_dir() else set()
+    return {entry.name for entry in home.iterdir()} - {"metastore", "resources"} - BESIDE if home.is_dir() else set()
 
 
 def require_not_landed(played: ExampleSystem) -> None:

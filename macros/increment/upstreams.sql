@@ -36,16 +36,16 @@
 {%- endmacro %}
 
 {#- Whether a table behind a model has changed since its last commit; not where that does not tell, as none of Iceberg's does. -#}
-{% macro upstreams_moved(node) -%}
-    {%- do return(adapter.dispatch('upstreams_moved')(node)) -%}
+{% macro upstreams_moved(relation, node) -%}
+    {%- do return(adapter.dispatch('upstreams_moved')(relation, node)) -%}
 {%- endmacro %}
 
-{% macro default__upstreams_moved(node) -%}
+{% macro default__upstreams_moved(relation, node) -%}
     {%- do return(false) -%}
 {%- endmacro %}
 
-{% macro spark__upstreams_moved(node) -%}
-    {%- set told = hudi_state(api.Relation.create(schema=node.schema, identifier=node.alias), node.unique_id).told -%}
+{% macro spark__upstreams_moved(relation, node) -%}
+    {%- set told = hudi_state(relation_of_text(relation), node.unique_id).told -%}
     {%- if told is none -%}
         {%- do return(false) -%}
     {%- endif -%}

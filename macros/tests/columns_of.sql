@@ -12,6 +12,5 @@
 {%- endmacro %}
 
 {% macro athena___columns_in(relation) -%}
-    {%- set schema, identifier = (relation | string).replace('"', '').split('.')[-2:] -%}
-    {%- do return(adapter.get_columns_in_relation(relation_named(schema, identifier))) -%}
+    {%- do return(adapter.get_columns_in_relation(relation_of_text(relation))) -%}
 {%- endmacro %}

@@ -13,7 +13,7 @@
         {%- for difference in found.differences -%}
             {%- do log(model ~ ': ' ~ difference, info=true) -%}
         {%- endfor -%}
-        {%- if found.count and upstreams_moved(node) -%}
+        {%- if found.count and upstreams_moved(model, node) -%}
             {%- do exceptions.warn(
                 model ~ ': ' ~ found.count ~ ' keys differ from its select, and something upstream has changed since it was built: '
                 ~ 'run the model and this test again'
@@ -38,7 +38,7 @@
 {#- How many keys differ between a model's table and its select, and what differs of the first of them. -#}
 {% macro _differing_keys(node, relation) -%}
     {%- set key = key_columns(node.config.unique_key, node.unique_id) -%}
-    {%- set columns = adapter.get_columns_in_relation(relation_named(node.schema, node.alias)) -%}
+    {%- set columns = adapter.get_columns_in_relation(relation_of_text(relation)) -%}
     {%- set parts = {'table': relation, 'select': '(\n' ~ select_of(node) ~ '\n)'} -%}
     {%- set sides = [] -%}
     {%- for side, rows in parts.items() -%}

@@ -25,6 +25,5 @@
     {%- elif found[0].config.materialized == 'ephemeral' -%}
         {%- do return('(\n' ~ select_of(found[0]) ~ '\n)') -%}
     {%- endif -%}
-    {%- set schema, identifier = relation_of(found[0]).replace('`', '').replace('"', '').split('.')[-2:] -%}
-    {%- do return(relation_named(schema, identifier)) -%}
+    {%- do return(relation_of_text(relation_of(found[0]))) -%}
 {%- endmacro %}

@@ -203,6 +203,28 @@ def test_a_source_builds_what_reads_it(repository: Repository) -> None:
     assert "Consumers: dashboard." in text
 
 
+@pytest.mark.slow
+def test_a_macro_that_writes_tables_builds_all(repository: Repository) -> None:
+    """dbt tells no model that it is written by it."""
+    path = repository.root / "macros" / "hudi" / "hudi_merge_sql.sql"
+    text = path.read_text(encoding="utf-8")
+    built, told = repository.built(lambda _: path.write_text(text.replace("merge into", "merge  into")), "written")
+    assert built >= {"stg_orders", "fct_orders", "customer_totals", "dim_regions"}
+    assert "macros that write tables have changed: " in told
+    assert "| fct_orders | of how it is written |  |" in told
+    assert "| fct_orders | 9 | 9 | 0 | 0 | 0 |  |" in told
+
+
+@pytest.mark.slow
+def test_a_new_proof_of_a_model_that_is_not_built_is_of_main_s_table(repository: Repository) -> None:
+    declared = yaml.safe_load(yaml.safe_dump(DECLARED))
+    declared["models"][0]["data_tests"] = ["equals_its_select"]
+    built, _ = repository.built(
+        lambda it: it.models.project.write_models(yaml.safe_dump(declared), "_models.yml"), "proof"
+    )
+    assert built == set()
+
+
 def test_a_description_builds_nothing_that_has_rows(repository: Repository) -> None:
     built, text = repository.built(described, "yaml")
     assert built == set()

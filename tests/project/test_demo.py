@@ -9,7 +9,7 @@ import pytest
 import yaml
 from conftest import REPOSITORY
 
-from dev.demo import BEGUN, begin_anew, duration
+from dev.demo import BEGUN, BESIDE, begin_anew, duration
 from examples import names, system
 from ingest.config.project import Project
 from ingest.errors import LakeError
@@ -26,7 +26,7 @@ def test_what_a_session_leaves_is_no_lake_yet(tmp_path: Path, monkeypatch: pytes
     for name in named - {"warehouse", "s3a"}:
         (home / name).mkdir(parents=True)
     begin_anew(home)
-    assert not home.exists()
+    assert [*home.iterdir()] == []
 
 
 def test_a_lake_of_an_earlier_demonstration_is_begun_anew(tmp_path: Path) -> None:
@@ -34,7 +34,21 @@ def test_a_lake_of_an_earlier_demonstration_is_begun_anew(tmp_path: Path) -> Non
     (home / "silver").mkdir(parents=True)
     (home / BEGUN).touch()
     begin_anew(home)
-    assert not home.exists()
+    assert [*home.iterdir()] == []
+
+
+@pytest.mark.parametrize("is_of_a_demonstration", [False, True])
+def test_servers_and_what_else_lies_beside_a_lake_stay(is_of_a_demonstration: bool, tmp_path: Path) -> None:
+    """`make up`, then `make demo`, or the other way round: the data of servers that are running was removed."""
+    for name in BESIDE:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "kept").touch()
+    if is_of_a_demonstration:
+        (tmp_path / BEGUN).touch()
+        (tmp_path / "silver").mkdir()
+    begin_anew(tmp_path)
+    assert {entry.name for entry in tmp_path.iterdir()} == BESIDE
+    assert all((tmp_path / name / "kept").exists() for name in BESIDE)
 
 
 @pytest.mark.parametrize("beside", [(), ("manifest.json", "bronze")], ids=["alone", "with events of an example"])
