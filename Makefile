@@ -4,6 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 SCALE ?= 1
 SYSTEM ?= tickit
+# Of the command line alone: WSL sets it to the machine's name.
+ifeq ($(origin NAME),environment)
+NAME :=
+endif
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help

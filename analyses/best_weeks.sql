@@ -23,7 +23,7 @@ weeks as (
 compared as (
     select
         *,
-        round(revenue / avg(revenue) over () * 100, 1) as prcnt_of_average_week
+        {{ quotient('revenue', 'avg(revenue) over ()', 'decimal(10, 1)', times=100) }} as prcnt_of_average_week
     from weeks
 )
 

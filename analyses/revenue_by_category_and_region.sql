@@ -24,7 +24,9 @@ revenue_of_regions as (
 shares as (
     select
         *,
-        round(revenue / sum(revenue) over (partition by category_group, category_name) * 100, 1) as prcnt_of_category
+        {{ quotient(
+            'revenue', 'sum(revenue) over (partition by category_group, category_name)', 'decimal(4, 1)', times=100
+        ) }} as prcnt_of_category
     from revenue_of_regions
 )
 

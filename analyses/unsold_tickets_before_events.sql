@@ -11,7 +11,7 @@ banded as (
         case
             when days_from_listing_to_event < 7 then 'less than a week'
             when days_from_listing_to_event < 28 then 'one to four weeks'
-            else 'four weeks or more'
+            when days_from_listing_to_event >= 28 then 'four weeks or more'
         end as time_before_event
     from listings
 )
@@ -21,7 +21,7 @@ select
     time_before_event,
     sum(quantity_listed) as quantity_listed,
     sum(quantity_sold) as quantity_sold,
-    round(sum(quantity_sold) / sum(quantity_listed) * 100, 1) as sold_prcnt
+    {{ quotient('sum(quantity_sold)', 'sum(quantity_listed)', 'decimal(4, 1)', times=100) }} as sold_prcnt
 from banded
 group by price_band, time_before_event
 order by price_band asc, time_before_event asc

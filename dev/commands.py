@@ -22,6 +22,9 @@ _OF_NODES = (
 )  # fmt: skip
 
 
+WELL = ("success", "pass", "warn", "no-op")
+
+
 @dataclass(frozen=True)
 class Built:
     """What a dbt command did: the ids of its nodes, seconds and status of each by its name, how many tests passed, what
@@ -66,8 +69,7 @@ def run_dbt(arguments: Sequence[str], out: Console, manifest: Manifest | None = 
         raise LakeError(f"{result.exception}", where=f"dbt {' '.join(arguments)}", action="see logs/dbt.log")
     results: list[Any] = list(getattr(result.result, "results", None) or [])
     nodes = [item for item in results if getattr(item, "node", None) and item.node.resource_type != "operation"]
-    bad = [item for item in nodes if str(item.status) in ("error", "fail", "runtime error", "skipped")]
-    failed = [f"{item.node.name}: {item.message}" for item in bad]
+    failed = [_told(item) for item in nodes if str(item.status) not in WELL]
     return Built(
         ids=[item.node.unique_id for item in nodes],
         seconds={item.node.name: item.execution_time for item in nodes},
@@ -77,6 +79,14 @@ def run_dbt(arguments: Sequence[str], out: Console, manifest: Manifest | None = 
         statements=len(answered),
         in_statements=sum(answered),
     )
+
+
+def _told(result: Any) -> str:
+    """What came of a node. Of a stale source dbt has no message."""
+    if result.node.resource_type != "source":
+        return f"{result.node.name}: {result.message}"
+    name = f"{result.node.source_name}.{result.node.name}"
+    return f"{name}: {result.message or f'stale, its newest row is {result.age / 3600:.1f} hours old'}"
 
 
 def begin_parsing(arguments: Sequence[str]) -> subprocess.Popen[bytes]:

@@ -7,7 +7,7 @@
     config(
         unique_key='event_id',
         strategy='check',
-        check_cols=['venue_id', 'category_id', 'event_name', 'starts_at'],
+        check_cols=['venue_id', 'category_id', 'date_id', 'event_name', 'starts_at'],
         hard_deletes='invalidate',
     )
 }}

@@ -12,6 +12,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from ingest.errors import SetupError
 from ingest.spark.jars import cache, choose_java, fetch, java_version
@@ -71,7 +72,9 @@ def _unpack(file: Path, to: Path, needed: Callable[[str], bool]) -> None:
         wanted = {member.name for member in members if needed(member.name)}
         linked = {member.linkname for member in members if member.islnk() and member.name in wanted} - wanted
         chosen = [member for member in members if member.name in wanted or member.name in linked]
-        archive.extractall(to, chosen, filter="data")
+        # Python 3.11.3 and older, as of Debian 12, knows no filters; the archives are known by their checksums.
+        safely: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+        archive.extractall(to, chosen, **safely)  # noqa: S202
     for name in linked:
         (to / name).unlink()
         # Their folders, where nothing else is in them: a folder of plug-ins has to hold one in each.

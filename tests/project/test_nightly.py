@@ -61,9 +61,15 @@ def test_what_fails_once_is_tried_again_and_what_stays_is_told(spark: SparkSessi
     assert models.tables() >= {"well", "late", "after_late"}
     models.write("broken", "select nothing from nowhere", materialized="table")
     models.write("after_broken", "select * from {{ ref('broken') }}", materialized="table")
+    models.do(f"insert into {late}.read values (1)")
+    stale = {"name": "read", "loaded_at_field": "timestamp '2020-01-01'",
+             "freshness": {"error_after": {"count": 1, "period": "day"}}}  # fmt: skip
+    sources = {"version": 2, "sources": [{"name": "other", "schema": late, "tables": [stale]}]}
+    models.project.write_models(yaml.safe_dump(sources), "_other.yml")
     failed = nightly([], where, Path(root) / "target")
     os.chdir(before)
-    assert [line.partition(":")[0] for line in failed] == ["broken", "after_broken"]
+    assert [line.partition(":")[0] for line in failed] == ["other.read", "broken", "after_broken"]
+    assert failed[0].endswith(" hours old")
 
 
 def test_failures_are_posted_and_an_address_is_never_shown(

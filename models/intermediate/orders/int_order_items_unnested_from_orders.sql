@@ -1,4 +1,4 @@
-{%- set fields = {'discount': 'decimal(6, 2)', 'quantity': 'decimal(6, 2)', 'unit_price': 'decimal(6, 2)'} -%}
+{%- set fields = {'discount': 'decimal(8, 2)', 'quantity': 'decimal(8, 2)', 'unit_price': 'decimal(8, 2)'} -%}
 
 with orders as (
     select * from {{ ref('stg_orders__orders') }}
