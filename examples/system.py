@@ -7,6 +7,8 @@ nothing of a system but what stands here.
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -60,6 +62,12 @@ class Look(BaseModel):
     title: str
     query: str
     expects: tuple[dict[str, str | None], ...] = ()
+
+    @field_validator("query")
+    @classmethod
+    def _where_it_is_built(cls, query: str) -> str:
+        """As the profiles name schemas: `LAKE_SCHEMA` is what stands before a mart's."""
+        return re.sub(r"\blakehouse_", f"{os.environ.get('LAKE_SCHEMA', 'lakehouse')}_", query)
 
     @field_validator("expects", mode="before")
     @classmethod

@@ -11,6 +11,7 @@ from conftest import REPOSITORY
 
 from dev.demo import BEGUN, BESIDE, begin_anew, duration
 from examples import names, system
+from examples.system import Demo
 from ingest.config.project import Project
 from ingest.errors import LakeError
 
@@ -80,3 +81,10 @@ def test_every_system_says_how_it_is_played(name: str) -> None:
     (definition,) = [each["definition"] for each in selectors if each["name"] == name]
     assert definition == {"method": "source", "value": played.demo.source, "childrens_parents": True}
     assert played.demo.build[:2] == ("--selector", name)
+
+
+def test_what_is_looked_at_is_where_it_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKE_SCHEMA", "mine")
+    queries = [look.query for name in names() for look in Demo.read(REPOSITORY / "examples" / name / "demo.yml").look]
+    assert any(" from mine_" in query for query in queries)
+    assert not any("lakehouse_" in query for query in queries)
