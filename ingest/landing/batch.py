@@ -43,7 +43,7 @@ from ingest.silver.places import with_departures
 from ingest.silver.state import NONE_ARRIVED, Counts, State
 from ingest.silver.table import SilverTable
 from ingest.sources.kinds import delivers_files
-from ingest.spark.prepared import prepared
+from ingest.spark.prepared import planned, prepared
 from ingest.spark.shared import Shared
 
 
@@ -186,7 +186,7 @@ def _place(batch: Batch) -> Batch:
     elif not table.key and delivers_files(table):
         changes = with_place_in_file(with_line(changes, changes), table)
     placed = prepared(changes, f"positions of {table.relation}", table, partial(with_position, table=table))
-    return replace(batch, changes=without_erased(placed, table, batch.before.erased))
+    return replace(batch, changes=planned(without_erased(placed, table, batch.before.erased)))
 
 
 def _latest(batch: Batch) -> Batch:
