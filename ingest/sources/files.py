@@ -58,11 +58,15 @@ class FilesPosition:
     def advanced(
         self, listed: Iterable[EventFile], landed: Iterable[EventFile], waiting: Mapping[EventFile, int] | None = None
     ) -> FilesPosition:
-        """The position after `landed`, of which `waiting` were landed in part, without files no longer listed."""
-        partly = dict(waiting or {})
-        return replace(
-            self, files=(self.files & frozenset(listed)) | (frozenset(landed) - partly.keys()), partly=partly
-        )
+        """The position after `landed`, of which `waiting` were landed in part, without files no longer listed.
+
+        What is known of the others stays: also of one that was written again, until it is landed as it is now.
+        """
+        done, waits = frozenset(landed), dict(waiting or {})
+        others = {file.path for file in listed if file not in done}
+        partly = {file: number for file, number in self.partly.items() if file.path in others} | waits
+        files = frozenset(file for file in self.files if file.path in others) | (done - waits.keys())
+        return replace(self, files=files, partly=partly)
 
     def to_text(self, root: str) -> str:
         """The position as text for a commit's metadata; paths are kept relative to `root`."""

@@ -96,6 +96,25 @@ def test_a_file_that_was_landed_in_part_is_read_again_unless_it_was_written_agai
         assert grown.read().files == grown.files
 
 
+@given(listings, st.data())
+def test_what_is_known_of_a_file_stays_while_others_are_landed(listed: list[EventFile], data: st.DataObject) -> None:
+    """A backlog is landed in portions: a file that was landed, in part or whole, may be written again meanwhile."""
+    events = [file for file in listed if file.encoding is not None and not file.is_named_by_sink]
+    known = data.draw(st.lists(st.sampled_from(events), unique=True)) if events else []
+    partly = data.draw(st.lists(st.sampled_from(known), unique=True)) if known else []
+    rewritten = data.draw(st.lists(st.sampled_from(known), unique=True)) if known else []
+    before = FilesPosition().advanced(known, known, dict.fromkeys(partly, 1))
+    there = [replace(file, size=file.size + 1) if file in rewritten else file for file in listed]
+    others = [file for file in before.pending(there) if file.path not in {file.path for file in known}]
+    after = FilesPosition.from_text(before.advanced(there, others).to_text(ROOT), ROOT)
+    assert after.partly == before.partly
+    if rewritten:
+        with pytest.raises(InputError, match="was written again since"):
+            unread(after, *there).read()
+    else:
+        assert set(unread(after, *there).read().files) == set(partly)
+
+
 def unread(before: FilesPosition, *listed: EventFile) -> UnreadFiles:
     """What a table without a key has not landed."""
     table = Table(
