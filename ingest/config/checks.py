@@ -6,8 +6,9 @@ found and what is allowed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import combinations
+import re
+from collections.abc import Sequence
+from itertools import combinations, permutations, product
 
 from pyspark.sql import types as T
 
@@ -36,15 +37,16 @@ def refuse_clashes(declared: tuple[Table, ...]) -> None:
                 where=table.where,
                 expected=f"another name than {', '.join(sorted(OWN_TABLES))}: `identifier` says it",
             )
+        if own := OWN_TABLES.intersection(table.location.lower().split("/")):
+            raise DeclarationError(
+                f"its location {table.location} is, or is within, that of a table that ingest keeps itself",
+                where=table.where,
+                expected=f"a location without {', '.join(sorted(own))}",
+            )
         beside = {name.lower(): what for name, what in table.beside.items()}
         for other in declared:
-            if other is not table and f"{other.location}/".startswith(f"{table.location}/"):
-                told = "have one location" if other.location == table.location else "lie one within the other"
-                raise DeclarationError(
-                    f"tables '{table.name}' and '{other.name}' {told}: {table.location}",
-                    where=table.where,
-                    expected="a location of its own for each",
-                )
+            if other is not table:
+                _refuse_one_place(table, other)
             if what := beside.get(other.name.lower()):
                 raise DeclarationError(
                     f"table '{other.name}' is declared, and it is the {what} of '{table.name}'",
@@ -53,8 +55,31 @@ def refuse_clashes(declared: tuple[Table, ...]) -> None:
                 )
 
 
-def refuse_shared_relations(sources: Iterable[tuple[str, tuple[Table, ...]]]) -> None:
-    """Tables of two sources that would be one table: each would go on from the other's position."""
+def _refuse_one_place(table: Table, other: Table) -> None:
+    """Tables of which one would write into the other's folder."""
+    if _place_of(other).startswith(_place_of(table)):
+        told = "have one location" if _place_of(other) == _place_of(table) else "lie one within the other"
+        of = f"'{table.name}' and '{other.name}'"
+        if table.source != other.source:
+            of = f"'{table.source}.{table.name}' and '{other.source}.{other.name}'"
+        raise DeclarationError(
+            f"tables {of} {told}: {table.location}",
+            where=table.where,
+            expected="a location of its own for each",
+        )
+
+
+def _place_of(table: Table) -> str:
+    """Where a table lies, as far as a declaration says it: a relative location is in the folder of its schema."""
+    is_absolute = "://" in table.location or table.location.startswith("/")
+    return f"{re.sub('^file:/+', '/', table.location) if is_absolute else f'{table.schema.lower()}:{table.location}'}/"
+
+
+def refuse_shared_relations(sources: Sequence[tuple[str, tuple[Table, ...]]]) -> None:
+    """Tables of two sources that would be one table: each would go on from the other's position.
+
+    So would the transaction topics, and the cuts, of two sources of a schema that are consistent by transaction.
+    """
     known: dict[tuple[str, str], str] = {}
     for source, tables in sources:
         for table in tables:
@@ -65,6 +90,18 @@ def refuse_shared_relations(sources: Iterable[tuple[str, tuple[Table, ...]]]) ->
                     where=table.where,
                     expected="another schema, or another `identifier`",
                 )
+    for (_, tables), (_, others) in permutations(sources, 2):
+        for table, another in product(tables, others):
+            _refuse_one_place(table, another)
+    cut = [tables[0] for _, tables in sources if tables and tables[0].options.consistent == "transaction"]
+    for first, second in combinations(cut, 2):
+        if first.schema.lower() == second.schema.lower():
+            raise DeclarationError(
+                f"sources '{first.source}' and '{second.source}' are consistent by transaction, and have one schema, "
+                f"'{second.schema}', in which ingest keeps their transactions",
+                where=second.where,
+                expected="a schema of its own for each",
+            )
 
 
 def require_topics(options: IngestOptions, connection: EventConnection, *, where: str) -> None:

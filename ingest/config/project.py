@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from ingest.config.connections import (
     Connection,
@@ -43,6 +44,7 @@ class Project:
     docs_paths: tuple[str, ...]
     connections: Mapping[str, Connection]
     renderer: Renderer
+    source_configs: Yaml
 
     @classmethod
     def load(
@@ -107,6 +109,7 @@ class Project:
             docs_paths=_paths(raw, "docs-paths", list(chain.from_iterable(folders.values())), project_file),
             connections=read_connections(directory / "connections.yml", with_target),
             renderer=with_target,
+            source_configs=mapping(raw.get("sources"), where=f"{project_file}: sources"),
         )
 
     @property
@@ -114,6 +117,37 @@ class Project:
         """Where the schemas of the lake are: of an embedded session, as its target says. Empty where it does not."""
         settings = self.target.get("server_side_parameters") or {}
         return str(settings.get("spark.sql.warehouse.dir") or "")
+
+    def enables(self, file: Path, source: str, table: str, *declared: Any) -> bool:
+        """Whether a table of a source is there for dbt: by its `config: {enabled: ...}`.
+
+        The last that says something counts, as in dbt: of dbt_project.yml the key that leads furthest, by the folders
+        of the file, the source and the table; then what was `declared`, from the source to the table.
+
+        Parameters
+        ----------
+        file:
+            The declaration, from the project's folder.
+        """
+        found: list[tuple[Any, str]] = []
+        folder = next((path for path in self.model_paths if file.is_relative_to(path)), ".")
+        names: list[str] = [self.name, *file.relative_to(folder).parent.parts, source, table]
+        level, where = self.source_configs, "dbt_project.yml: sources"
+        for name in ["", *names]:
+            below = level.get(name) if name else level
+            if not isinstance(below, dict):
+                break
+            level, where = below, f"{where}.{name}" if name else where
+            found += [(level[key], f"{where}.{key}") for key in ("enabled", "+enabled") if key in level]
+        found += [(value, f"{file}: {source}.{table}: config.enabled") for value in declared if value is not None]
+        said = [(value, place) for value, place in found if not isinstance(value, dict)]
+        return not said or self._is_true(*said[-1])
+
+    def _is_true(self, value: Any, where: str) -> bool:
+        told = str(self.renderer.render(value, where=where)).strip().lower()
+        if told not in ("true", "false"):
+            raise DeclarationError(f"is {value!r}", where=where, expected="true or false")
+        return told == "true"
 
     def described(self, text: str) -> str:
         """A description with the docs blocks that it names; as it stands where only dbt can render it."""

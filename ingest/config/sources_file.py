@@ -55,8 +55,8 @@ SCALAR_TYPES: Mapping[str, T.DataType] = {
 _DECIMAL = re.compile(r"(?:decimal|numeric)\((\d+),\s*(\d+)\)")
 # What ingest adds to every silver table, and Hudi's own columns: a column of such a name could not be told apart.
 RESERVED = re.compile(r"(__|_hoodie_).*")
-# Between the folders of a path: one is meant, and none behind the last.
-_SLASHES = re.compile(r"(?<!:)/+")
+# Between the folders of a path: one is meant, and none behind the last. What a scheme ends with stays (`file:///`).
+_SLASHES = re.compile(r"(?<!:)(?<!:/)/+")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_]+")
 _OF_EXTERNAL = {"using", "location"}
 
@@ -145,7 +145,7 @@ def load_source(project: Project, name: str) -> Source:
     sources = load_sources(project)
     if name not in sources:
         raise DeclarationError(
-            f"no source '{name}' with config.meta.ingest is declared",
+            f"no source '{name}' with config.meta.ingest is declared and enabled",
             where=f"{project.root}: {', '.join(project.model_paths)}",
             expected=f"one of: {', '.join(sources) or 'none is declared'}",
         )
@@ -190,7 +190,7 @@ def _source_entries(project: Project, refusals: Refusals) -> Iterator[tuple[Path
 
 
 def _source(project: Project, file: Path, raw: Yaml, refusals: Refusals) -> Source | None:
-    """A source with those of its tables that can be meant; None where it has no `config.meta.ingest`."""
+    """A source with those of its tables that can be meant; None where it has no `config.meta.ingest` or is disabled."""
     name = _text(raw, "name", where=f"{file}: sources")
     where = f"{file}: source {name}"
     tables = _entries(raw, "tables", where=where)
@@ -199,12 +199,24 @@ def _source(project: Project, file: Path, raw: Yaml, refusals: Refusals) -> Sour
     rendered = _rendered(project, raw, where=f"{file}: {name}")
     schema = _identifier(str(rendered.get("schema") or name), where=f"{file}: {name}.schema")
     defaults = _ingest_meta(rendered, where=where)
-    found = [refusals.of(_rendered_table, project, file, name, schema, defaults, table) for table in tables]
+    enabled = [table for table in tables if refusals.of(_is_enabled, project, file, raw, table) is not False]
+    if tables and not enabled:
+        return None
+    found = [refusals.of(_rendered_table, project, file, name, schema, defaults, table) for table in enabled]
     declared = tuple(table for table in found if table is not None)
     refusals.of(refuse_clashes, declared)
     refusals.of(refuse_mixed_topics, declared)
     refusals.of(require_one_consistency, declared, where=f"{file}: {name}")
     return Source(name=name, schema=schema, tables=declared, file=file)
+
+
+def _is_enabled(project: Project, file: Path, source: Yaml, table: Any) -> bool:
+    """Whether a table is there: dbt has none that is disabled, whatever else is said of it."""
+    if not isinstance(table, dict):
+        return True  # it is refused as what it is
+    configs = [each.get("config") for each in (source, table)]
+    said = [config.get("enabled") for config in configs if isinstance(config, dict)]
+    return project.enables(file, str(source["name"]), str(table.get("name") or ""), *said)
 
 
 def _is_ingested(raw: Any) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from conftest import REPOSITORY, DbtProject, MakeProject, table_of
+from dbt.cli.main import dbtRunner
 from pyspark.sql import types as T
 
 from ingest.config.connections import FilesConnection
@@ -298,6 +301,134 @@ def test_a_source_declared_in_two_files_is_refused(make_project: MakeProject) ->
     assert "source 'shop' is declared twice" in error.message
     assert "models/_sources.yml" in error.message
     assert "models/again.yml" in error.message
+
+
+# Of two sources: the schema and what is declared of each one's table; and texts that the message must hold.
+SHARED: dict[str, tuple[tuple[str, Entry], tuple[str, Entry], tuple[str, ...]]] = {
+    "one location": (
+        ("a", {"external": {"location": "/lake/item"}}),
+        ("b", {"external": {"location": "file:///lake//item/"}}),
+        ("have one location", "shop.item", "mall.item"),
+    ),
+    "one within the other": (
+        ("a", {"external": {"location": "s3://lake/item/more"}}),
+        ("b", {"external": {"location": "s3://lake/item"}}),
+        ("lie one within the other", "s3://lake/item"),
+    ),
+    "one folder of a schema": (
+        ("a", {"identifier": "one", "external": {"location": "item"}}),
+        ("A", {"identifier": "two"}),
+        ("have one location", "shop.one", "mall.two"),
+    ),
+    "one table": (("a", {}), ("A", {}), ("table 'item' of schema 'A' is declared by source 'shop' too",)),
+    "a companion": (
+        ("a", {"external": {"location": "/lake/a.db/_Quarantine"}}),
+        ("b", {}),
+        ("/lake/a.db/_Quarantine", "without _quarantine"),
+    ),
+    "transactions": (
+        ("a", {"identifier": "one"}),
+        ("a", {"identifier": "two"}),
+        ("'shop' and 'mall' are consistent by transaction", "one schema, 'a'"),
+    ),
+    "none": (("a", {}), ("b", {}), ()),
+    "names that begin alike": (
+        ("a", {"external": {"location": "/lake/item"}}),
+        ("b", {"external": {"location": "/lake/items"}}),
+        (),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SHARED)
+def test_tables_that_would_share_a_place_are_refused(case: str, make_project: MakeProject) -> None:
+    project, (first, second, told) = make_project(), SHARED[case]
+    consistent = {"consistent": "transaction"} if case == "transactions" else {}
+    sources = [
+        {"name": name, "schema": schema, "tables": [{**table_of("item", {"id": "int"}, ["id"], **consistent), **more}]}
+        for name, (schema, more) in (("shop", first), ("mall", second))
+    ]
+    for number, source in enumerate(sources):
+        # A topic has one table of a source: each source reads its own.
+        source["tables"][0]["config"]["meta"]["ingest"]["topic"] = f"{source['name']}.public.item{number}"
+        if consistent:
+            source["tables"][0]["external"] = {"location": f"item{number}"}
+    project.write_models(yaml.safe_dump({"sources": sources}))
+    if not told:
+        assert list(load_sources(Project.load(project.root))) == ["shop", "mall"]
+        return
+    with pytest.raises(DeclarationError) as error:
+        load_sources(Project.load(project.root))
+    assert all(text in error.value.message for text in told), error.value.message
+
+
+def test_what_dbt_does_not_enable_is_not_there(make_project: MakeProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As dbt itself has it, of each place where it may be said."""
+    monkeypatch.setenv("OFF", "False")
+    said = {
+        None: None,
+        "off": False,
+        "on": True,
+        "by_env": "{{ env_var('OFF') | as_bool }}",
+        "by_var": "{{ var('on') | as_bool }}",
+    }
+    project = make_project()
+    for source, of_source in said.items():
+        tables = []
+        for table, of_table in said.items():
+            declared = table_of(f"t_{table}", {"id": "int"}, ["id"])
+            declared["config"]["meta"]["ingest"]["topic"] = f"shop.{source}.{table}"
+            tables.append({**declared, "config": {**declared["config"], **enabled(of_table)}})
+        # What is wrong in a table that is not there is nobody's business.
+        tables.append({"name": "wrong", "config": {"enabled": False, "meta": {"ingest": {"topic": 1}}}})
+        entry = {"name": f"s_{source}", "config": enabled(of_source), "tables": tables}
+        folder = project.root / "models" / ("deep" if source == "by_var" else "flat")
+        folder.mkdir(exist_ok=True)
+        (folder / f"{source}.yml").write_text(yaml.safe_dump({"sources": [entry]}), encoding="utf-8")
+    settings = yaml.safe_load((project.root / "dbt_project.yml").read_text(encoding="utf-8"))
+    settings["vars"] = {"on": True}
+    for configs in (
+        {},
+        {"+enabled": False},
+        {settings["name"]: {"+enabled": False, "s_None": {"+enabled": True, "t_None": {"enabled": False}}}},
+        {
+            settings["name"]: {
+                "flat": {"+enabled": "{{ env_var('OFF') | as_bool }}"},
+                "deep": {"s_by_var": {"t_None": {"+enabled": False}}},
+            }
+        },
+    ):
+        (project.root / "dbt_project.yml").write_text(
+            yaml.safe_dump({**settings, "sources": configs}), encoding="utf-8"
+        )
+        found = {
+            f"source:{settings['name']}.{source.name}.{table.name}"
+            for source in load_sources(Project.load(project.root)).values()
+            for table in source.tables
+        }
+        assert found == set(sources_of_dbt(project.root)), configs
+
+
+def enabled(said: bool | str | None) -> Entry:
+    return {} if said is None else {"enabled": said}
+
+
+def sources_of_dbt(root: Path) -> list[str]:
+    """The tables of all sources, as dbt lists them."""
+    here = Path.cwd()
+    asked = ["--quiet", "ls", "--resource-type", "source", "--project-dir", str(root), "--profiles-dir", str(root)]
+    result = dbtRunner().invoke([*asked, "--target-path", str(root / "target"), "--log-path", str(root / "target")])
+    os.chdir(here)
+    assert result.success, result.exception
+    return list(result.result)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("said", ["maybe", 3, "{{ env_var('NO_SUCH_VARIABLE') }}"])
+def test_what_is_neither_enabled_nor_disabled_is_refused(said: Any, make_project: MakeProject) -> None:
+    source = shop()
+    source["tables"][0]["config"]["enabled"] = said
+    error = refused(make_project(source))
+    assert "order_line: config.enabled" in error.message
 
 
 def test_a_source_that_is_not_there_is_answered_with_those_that_are(make_project: MakeProject) -> None:
