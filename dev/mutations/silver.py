@@ -57,7 +57,7 @@ SILVER = (
     Mutation(
         "bad events not written to the quarantine",
         "ingest/silver/quarantine.py",
-        '    of(table.schema).write(spark, rows, "upsert")\n    return again\n',
+        '        ledger.write(spark, rows, "upsert")\n    return again\n',
         "    return again\n",
         (f"{BAD}::test_every_bad_line_is_quarantined_with_reason_place_and_bytes",),
     ),

@@ -178,13 +178,16 @@ def erase(spark: SparkSession, table: Table, keys: Sequence[Key]) -> Erasure:
     salt = remember(known, table, state)
     after = state.after_removal(erased=tuple(sorted({*state.erased, salt})))
     quarantined, unsearched = _quarantined(silver, state, known)
-    found = [_silver(silver, after, known), _history(silver, after, known), quarantined]
-    places = tuple(_erase_from(place) for place in found if place is not None)
+    found = [_silver(silver, after, known), _history(silver, after, known)]
+    places = [_erase_from(place) for place in found if place is not None]
+    if quarantined is not None:
+        with quarantine.of(table.schema).writing(spark):
+            places.append(_erase_from(quarantined))
     silver.register()
     if is_in_cuts:
         move_cut(spark, table, silver.required_state().instant)
     pending = pending_of(spark, table, state.position)
-    return Erasure(table, known.count(), places, unsearched, pending.waiting, pending.unit)
+    return Erasure(table, known.count(), tuple(places), unsearched, pending.waiting, pending.unit)
 
 
 def _record_keys(spark: SparkSession, table: Table, keys: Sequence[Key]) -> DataFrame:

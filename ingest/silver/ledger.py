@@ -1,13 +1,14 @@
 """Ledgers: the small Hudi tables that ingest keeps beside a source's silver tables, in the same schema.
 
-Each has one key and one bucket, is written by one thread at a time and is registered in the session's catalog, so that
-it can be queried as any other table. Glue is told of it with the tables (`ingest.silver.catalog.glue`): what is set
-aside must not wait for Glue.
+Each has one key and one bucket, is written by one thread of one process at a time and is registered in the session's
+catalog, so that it can be queried as any other table. Glue is told of it with the tables
+(`ingest.silver.catalog.glue`): what is set aside must not wait for Glue.
 """
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,7 +22,9 @@ from ingest.silver.catalog.base import Entry
 from ingest.silver.catalog.hive import HiveCatalog
 from ingest.silver.file_groups import require_whole
 from ingest.silver.hudi import HudiTable, TableOptions, write_error
+from ingest.silver.process_lock import one_process
 from ingest.spark.jvm import refresh, root_cause
+from ingest.spark.passing import may_pass
 from ingest.spark.shared import Shared
 
 
@@ -46,18 +49,28 @@ class Ledger:
         options = TableOptions(self.schema, self.name, self.key, self.ordering, buckets=1, version=version)
         return HudiTable(spark, path, options)
 
-    def writing(self, spark: SparkSession) -> threading.RLock:
+    @contextmanager
+    def writing(self, spark: SparkSession) -> Iterator[None]:
         """Held while the ledger is written; a caller that reads and then writes holds it for both.
 
-        The tables of a source are landed side by side, and a ledger is one Hudi table with one writer at a time.
+        The tables of a source are landed side by side, sources of a schema by several processes, and a ledger is one
+        Hudi table with one writer at a time.
+
+        Raises
+        ------
+        UnavailableError
+            Another process has been writing it for longer than is waited.
         """
-        return Shared.of(spark).lock(self.relation)
+        with Shared.of(spark).lock(self.relation), one_process(spark, self.hudi(spark).path, where=self.relation):
+            yield
 
     def read(self, spark: SparkSession) -> DataFrame | None:
         """The rows without Hudi's own columns; None where nothing was ever written.
 
         Raises
         ------
+        UnavailableError
+            The storage does not answer now.
         WriteError
             Its files are not those of a whole Hudi table.
         """
@@ -67,6 +80,8 @@ class Ledger:
             refresh(spark, self.relation)
             rows = spark.table(self.relation)
         except (PySparkException, Py4JJavaError) as error:
+            if may_pass(error):
+                raise write_error(error, where=self.relation) from error
             raise self._broken(spark, root_cause(error)) from error
         return rows.drop(*(name for name in rows.columns if name.startswith("_hoodie")))
 

@@ -98,28 +98,36 @@ def put(spark: SparkSession, table: Table, changes: DataFrame, last: str | None 
         # By way of a text, as a literal is never null: rows of older versions have none, and Hudi would refuse it.
         F.lit(str(table.options.epoch)).cast("int").alias("epoch"),
     )
-    again = 0
-    known = waiting(spark, table)
-    if known is not None:
-        rows = _with_older_ids(rows, known)
-    if last is not None and known is not None:
-        counted = known.where(is_counted(last)).select(
-            F.col("quarantine_id").alias("_lake_id"),
-            F.col("raw").alias("_lake_raw"),
-            F.col("quarantined_at").alias("_lake_since"),
-            F.col("epoch").alias("_lake_epoch"),
-        )
-        # An event that is another one by now, in the place of the first, is none of those.
-        is_same = (F.col("quarantine_id") == F.col("_lake_id")) & F.col("raw").eqNullSafe(F.col("_lake_raw"))
-        again = rows.join(counted, is_same, "left_semi").count()
-        if again:
-            kept = {
-                "quarantined_at": F.coalesce("_lake_since", "quarantined_at"),
-                "epoch": F.when(F.col("_lake_id").isNull(), F.col("epoch")).otherwise(F.col("_lake_epoch")),
-            }
-            rows = rows.join(counted, is_same, "left").withColumns(kept).select(*rows.columns)
-    of(table.schema).write(spark, rows, "upsert")
+    ledger = of(table.schema)
+    with ledger.writing(spark):
+        known = waiting(spark, table)
+        again = 0
+        if known is not None:
+            rows, again = _as_known(_with_older_ids(rows, known), known, last)
+        ledger.write(spark, rows, "upsert")
     return again
+
+
+def _as_known(rows: DataFrame, known: DataFrame, last: str | None) -> tuple[DataFrame, int]:
+    """The rows, those that wait already as they were set aside; and how many of them the `last` commit has counted."""
+    if last is None:
+        return rows, 0
+    counted = known.where(is_counted(last)).select(
+        F.col("quarantine_id").alias("_lake_id"),
+        F.col("raw").alias("_lake_raw"),
+        F.col("quarantined_at").alias("_lake_since"),
+        F.col("epoch").alias("_lake_epoch"),
+    )
+    # An event that is another one by now, in the place of the first, is none of those.
+    is_same = (F.col("quarantine_id") == F.col("_lake_id")) & F.col("raw").eqNullSafe(F.col("_lake_raw"))
+    again = rows.join(counted, is_same, "left_semi").count()
+    if not again:
+        return rows, 0
+    kept = {
+        "quarantined_at": F.coalesce("_lake_since", "quarantined_at"),
+        "epoch": F.when(F.col("_lake_id").isNull(), F.col("epoch")).otherwise(F.col("_lake_epoch")),
+    }
+    return rows.join(counted, is_same, "left").withColumns(kept).select(*rows.columns), again
 
 
 def _with_older_ids(rows: DataFrame, known: DataFrame) -> DataFrame:
