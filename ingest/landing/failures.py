@@ -12,11 +12,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ingest.config.tables import Table
-from ingest.errors import LakeError
+from ingest.errors import LakeError, UnavailableError
 from ingest.landing.table import Landed
 from ingest.silver.ledger import Ledger
 from ingest.spark import s3
 from ingest.spark.jvm import root_cause
+from ingest.spark.passing import may_pass
 from ingest.spark.shared import Shared
 
 log = logging.getLogger(__name__)
@@ -61,9 +62,15 @@ def _names(spark: SparkSession, schema: str) -> list[str]:
     return [] if known is None else [row["source_table"] for row in known.select("source_table").collect()]
 
 
-def unexpected_error(table: Table, error: Exception) -> LakeError:
+def error_of(table: Table, error: Exception) -> LakeError:
+    """What kept a table from being landed, as an error of the family: `UnavailableError` where it may pass."""
+    passes = may_pass(error)
+    if isinstance(error, LakeError):
+        if not passes or isinstance(error, UnavailableError):
+            return error
+        return UnavailableError(error.found, where=error.where, expected=error.expected, action=error.action)
     action = s3.to_do(str(error))
-    return LakeError(
+    return (UnavailableError if passes else LakeError)(
         root_cause(error),
         where=table.relation,
         action=f"{f'{action}; ' if action else ''}nothing of this batch was landed; `--debug` shows the whole error",

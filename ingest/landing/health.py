@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ingest.config.tables import Table
-from ingest.errors import QuarantineError
+from ingest.errors import LakeError, QuarantineError
 from ingest.landing.table import Landed
 from ingest.silver import quarantine
 from ingest.silver.state import Counts
@@ -90,7 +90,7 @@ def _most_frequent_reason(spark: SparkSession, table: Table) -> str:
             return ""
         reasons = events.groupBy("reason_code").agg(F.count("*").alias("events"), F.min("reason").alias("reason"))
         row = reasons.orderBy(F.desc("events"), "reason_code").first()
-    except (PySparkException, Py4JJavaError) as error:
+    except (LakeError, PySparkException, Py4JJavaError) as error:
         log.debug("the quarantine of %s cannot be read", table.name, exc_info=error)
         return ""
     return " ".join(str(row["reason"]).split())[:_LONGEST_REASON] if row else ""

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ingest.config.tables import Table
 from ingest.errors import LakeError, QuarantineError, UnavailableError
 from ingest.landing.backlog import Read
-from ingest.landing.failures import remember_failures, unexpected_error
+from ingest.landing.failures import error_of, remember_failures
 from ingest.landing.health import judged
 from ingest.landing.schema_plan import schema_planned
 from ingest.landing.table import Begun, Landed, Progress, Upkeep, decoded, land_table
@@ -89,11 +89,9 @@ def land_safely(
     started = time.monotonic()
     try:
         landed = (step or land_table)(spark, table, progress)
-    except LakeError as error:
-        landed = Landed(table, error=error)
-    except (PySparkException, Py4JError) as error:
+    except (LakeError, PySparkException, Py4JError) as error:
         log.debug("table %s failed", table.name, exc_info=error)
-        landed = Landed(table, error=unexpected_error(table, error))
+        landed = Landed(table, error=error_of(table, error))
     progress(table.name, "done", landed.error.found if landed.error else "")
     return replace(landed, seconds=time.monotonic() - started)
 
@@ -136,11 +134,9 @@ def _open_gate(
     try:
         places = dict(pool.map(partial(_waiting_places, spark), tables))
         return open_gate(spark, tables, {name: rows for name, rows in places.items() if rows is not None}), unwell
-    except LakeError as error:
-        return None, error
-    except (PySparkException, Py4JError) as error:
+    except (LakeError, PySparkException, Py4JError) as error:
         log.debug("source %s failed", tables[0].source, exc_info=error)
-        return None, unexpected_error(transactions.table, error)
+        return None, error_of(transactions.table, error)
 
 
 def _waiting_places(spark: SparkSession, table: Table) -> tuple[str, DataFrame | None]:

@@ -22,6 +22,7 @@ from ingest.errors import LakeError, UnavailableError, WriteError
 from ingest.silver.timeline import Timeline
 from ingest.spark import s3
 from ingest.spark.jvm import java_class, root_cause
+from ingest.spark.passing import may_pass
 
 TableType = Literal["mor", "cow"]
 Operation = Literal["upsert", "bulk_insert", "delete", "insert_overwrite_table"]
@@ -373,7 +374,6 @@ def literal(text: str) -> str:
 
 # A writer that begins rolls back what another one has not completed: its timeline lacks that then.
 _ANOTHER_WRITES = r"WriteConflict|LockException|acquire lock|/\.hoodie/\S+\.(requested|inflight)\S* does not exist"
-_DOES_NOT_ANSWER = "onnection refused|UnknownHost|[Tt]imed? ?out|ConnectException"
 # What to do about an error of Spark or Hudi, by what it says.
 _TO_DO = {
     "OutOfMemoryError|heap space|GC overhead": (
@@ -392,20 +392,20 @@ _TO_DO = {
         "another writer has planned a clustering of the table: carry it out (`call run_clustering(path => ..., "
         "op => 'execute')`) and run again, which puts the rows into their buckets"
     ),
-    _DOES_NOT_ANSWER: "see that the lake's storage and its catalog answer, and can be reached from here",
     "[Ss]chema|[Cc]ast|INCOMPATIBLE|UNRESOLVED_COLUMN": (
         "compare the declared columns with those of the table: `lake plan` shows how they differ"
     ),
 }
+_DOES_NOT_ANSWER = "see that the lake's storage and its catalog answer, and can be reached from here"
 _LOOK_IT_UP = "correct what the message names; `--debug` shows the whole error"
 
 
 def write_error(error: Exception, *, where: str) -> LakeError:
     """What kept Spark or Hudi from writing, as an error that says what to do: `UnavailableError` where it may pass."""
-    text = str(error)
+    text, passes = str(error), may_pass(error)
     if action := s3.to_do(text):
-        return WriteError(
-            f"S3 refuses it: {root_cause(error)}",
+        return (UnavailableError if passes else WriteError)(
+            f"S3 {'does not serve it now' if passes else 'refuses it'}: {root_cause(error)}",
             where=where,
             action=f"{action}; nothing of this batch was landed, run again then",
         )
@@ -425,8 +425,8 @@ def write_error(error: Exception, *, where: str) -> LakeError:
         return UnavailableError("the disk is full", where=where, action="free space and run again; nothing was landed")
     told = root_cause(error)
     kind = next((kind for kind in _TO_DO if re.search(kind, told)), "")
-    action, passes = _TO_DO.get(kind, _LOOK_IT_UP), kind in (_ANOTHER_WRITES, _DOES_NOT_ANSWER)
-    return (UnavailableError if passes else WriteError)(
+    action = _TO_DO.get(kind) or (_DOES_NOT_ANSWER if passes else _LOOK_IT_UP)
+    return (UnavailableError if passes or kind == _ANOTHER_WRITES else WriteError)(
         told, where=where, action=f"{action}; nothing of this batch was landed, run again then"
     )
 

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from ingest.errors import UnavailableError, WriteError
 from ingest.spark.jvm import java_class, root_cause
+from ingest.spark.passing import may_pass
 
 # Tables before this version do not record when a commit was completed: Hudi takes the time of the file instead, which
 # S3 tells in whole seconds, before the request of the commit itself.
@@ -101,6 +102,8 @@ class Timeline:
 
         Raises
         ------
+        UnavailableError
+            The storage does not answer now.
         WriteError
             The file of a commit cannot be read.
         """
@@ -108,6 +111,12 @@ class Timeline:
             try:
                 metadata = timeline.readCommitMetadata(instant)
             except Py4JJavaError as error:
+                if may_pass(error):
+                    raise UnavailableError(
+                        f"its timeline cannot be read now: {root_cause(error)}",
+                        where=self.path,
+                        action="see that the lake's storage answers; nothing was landed, run again then",
+                    ) from error
                 raise WriteError(
                     f"the file of its commit {instant.requestedTime()} ({instant.getAction()}) cannot be read: "
                     f"{root_cause(error)}",

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from conftest import MakeProject, new_project
+from continuously import landing, wait_until
 from pyspark.sql import SparkSession
 
 from athena.shop import TABLE, Shop, items
 from dev.chain.moto_s3 import Breaking, Fault, Request, StandIn
+from ingest.landing.continuous import Progress
 
 pytestmark = [pytest.mark.athena, pytest.mark.spark]
 
@@ -133,6 +136,39 @@ def test_what_s3_fails_to_serve_is_asked_again(
             shop.project.land_well(spark)
         assert len(met) == len(PHASES), "each phase was met"
     shop.require_equal(spark)
+
+
+@pytest.mark.parametrize("fault", [BUSY, BROKEN, DENIED], ids=["busy", "broken", "denied"])
+def test_continuous_ingest_goes_on_once_s3_serves_again_and_stops_for_what_is_for_good(
+    spark: SparkSession, aws: StandIn, s3: Any, shop: Shop, fault: Fault
+) -> None:
+    bucket = f"of-{fault.code.lower()}"
+    s3.create_bucket(Bucket=bucket)
+    # Each request is made twice, and not for minutes.
+    for setting in ("attempts.maximum", "retry.limit", "retry.throttle.limit"):
+        spark._jsc.hadoopConfiguration().set(f"fs.s3a.bucket.{bucket}.{setting}", "1")
+    shop.project.declare({"tables": [{**items(), "external": {"using": "hudi", "location": f"s3://{bucket}/item"}}]})
+    told: list[Progress] = []
+
+    def breaks(request: Request) -> Fault | None:
+        return fault if request.path.startswith(f"/{bucket}") and request.action == "PUT" else None
+
+    def in_state(*states: str) -> Callable[[], bool]:
+        return lambda: any(progress.state in states for progress in told)
+
+    with ExitStack() as broken:
+        broken.enter_context(aws.broken(breaks))
+        with landing(spark, shop.project.source().tables, told.append):
+            wait_until(in_state("retrying", "failed"), "the fault is met")
+            (met,) = {progress.state for progress in told} & {"retrying", "failed"}
+            assert met == ("failed" if fault is DENIED else "retrying")
+            error = next(progress.error for progress in told if progress.error)
+            assert ("refuses it" if fault is DENIED else "does not serve it now") in error.message, error.message
+            broken.close()
+            if met == "retrying":
+                wait_until(in_state("waiting"), "S3 serves again")
+    if fault is not DENIED:
+        assert {row["id"]: row["v"] for row in shop.project.rows(spark, TABLE)} == shop.rows
 
 
 GLUE_REFUSES: Mapping[str, tuple[str, Fault, tuple[str, ...]]] = {

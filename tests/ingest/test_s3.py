@@ -9,12 +9,17 @@ from conftest import MakeProject, table_of
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
+from ingest.config.tables import Table
+from ingest.errors import UnavailableError, WriteError
+from ingest.landing.failures import error_of
 from ingest.silver.catalog import glue_forms
 from ingest.silver.catalog.base import Entry
-from ingest.silver.hudi import HudiTable, TableOptions
+from ingest.silver.hudi import HudiTable, TableOptions, write_error
 from ingest.spark import s3
+from ingest.spark.passing import may_pass
 
 COLUMNS = T.StructType([T.StructField("Id", T.LongType()), T.StructField("Tags", T.ArrayType(T.StringType()))])
+THE_TABLE = cast(Table, None)
 PARTITIONS = T.StructType([T.StructField("Day", T.DateType())])
 
 
@@ -110,6 +115,48 @@ def test_what_s3_refuses_has_something_to_do(told: str, said: str) -> None:
 @pytest.mark.parametrize("told", ["AccessDeniedException: /srv/lake", "FileNotFoundException: bucket does not exist"])
 def test_what_a_disk_refuses_is_not_s3s(told: str) -> None:
     assert s3.to_do(f"java.nio.file.{told}") is None
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "AmazonS3Exception: Reduce your request rate. (Service: Amazon S3; Status Code: 503; Error Code: SlowDown)",
+        "AmazonS3Exception: Your socket connection was idle (Service: Amazon S3; Error Code: RequestTimeout)",
+        "botocore.errorfactory.ThrottlingException: Rate exceeded",
+        "java.net.SocketException: Connection reset",
+        "org.apache.http.NoHttpResponseException: s3 failed to respond",
+        "org.postgresql.util.PSQLException: FATAL: the database system is starting up",
+        "java.net.ConnectException: Connection refused",
+    ],
+)
+def test_what_may_pass_is_told_from_what_is_for_good(told: str) -> None:
+    assert may_pass(OSError(told))
+    for error in (write_error(OSError(told), where="x"), error_of(THE_TABLE, wrapped(told))):
+        assert isinstance(error, UnavailableError), error.message
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "AmazonS3Exception: Access Denied (Service: Amazon S3; Status Code: 403; Error Code: AccessDenied)",
+        "AmazonS3Exception: The bucket does not exist (Service: Amazon S3; Error Code: NoSuchBucket), within a timeout",
+        "AmazonS3Exception: clocks are apart (Service: Amazon S3; Error Code: RequestTimeTooSkewed)",
+        "java.io.FileNotFoundException: /lake/a.parquet",
+    ],
+)
+def test_what_is_for_good_is_not_tried_again(told: str) -> None:
+    assert not may_pass(OSError(told))
+    assert not isinstance(write_error(OSError(told), where="x"), UnavailableError)
+    assert not isinstance(error_of(THE_TABLE, wrapped(told)), UnavailableError)
+    assert not may_pass(WriteError("ends in a timeout", where="s3a: Throttling")), "what users have named says nothing"
+
+
+def wrapped(told: str) -> WriteError:
+    """An error of this project that came of another one."""
+    try:
+        raise WriteError("it cannot be read", where="a file") from OSError(told)
+    except WriteError as error:
+        return error
 
 
 def test_one_endpoint_leads_spark_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import types as T
 
 from ingest.config.lake import is_on_s3
-from ingest.errors import WriteError
+from ingest.errors import LakeError, WriteError
 from ingest.silver.catalog import glue_forms
 from ingest.silver.catalog.base import Catalog, Entry
 from ingest.silver.catalog.glue_client import GlueClient
@@ -128,7 +128,7 @@ class GlueCatalog(Catalog):
             for name, given in wanted.items():
                 client.create_table(schema, given)
                 made.append(name)
-        except WriteError:
+        except LakeError:
             if made:
                 client.delete_tables(schema, made)
             raise

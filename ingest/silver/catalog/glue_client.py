@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from ingest.config.extras import boto3_for_lake
-from ingest.errors import WriteError
+from ingest.errors import LakeError, UnavailableError, WriteError
 from ingest.silver.catalog.glue_forms import Input
 
 # Throttled and broken calls are tried again so often, with pauses that grow to 20 s (botocore's mode `standard`).
@@ -37,7 +37,8 @@ _HEALS = "what was read is landed; the next run registers it"
 class GlueClient:
     """Glue's catalog of the account and region that the environment leads to. Any thread may call it.
 
-    Each method raises WriteError where Glue refuses or does not answer, and SetupError where boto3 is not installed.
+    Each method raises WriteError where Glue refuses, UnavailableError where it does not answer or serve now, and
+    SetupError where boto3 is not installed.
     """
 
     def __init__(self) -> None:
@@ -164,17 +165,17 @@ def _told(where: str) -> Iterator[None]:
             action=f"set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and AWS_REGION; {_HEALS}",
         ) from error
     except boto.BotoCoreError as error:
-        raise WriteError(
+        raise UnavailableError(
             f"Glue does not answer: {error}",
             where=where,
             action=f"see whether Glue's endpoint of the region can be reached from here; {_HEALS}",
         ) from error
 
 
-def _refusal(code: str, message: str, where: str) -> WriteError:
+def _refusal(code: str, message: str, where: str) -> LakeError:
     told = f"{code}: {message}"
     if any(part in code for part in _LATER):
-        return WriteError(
+        return UnavailableError(
             f"Glue does not serve this now, after {_ATTEMPTS} attempts: {told}",
             where=where,
             action=f"see who else calls Glue in this account, or ask for a larger quota; {_HEALS}",
