@@ -42,8 +42,8 @@ DECODE = (
     Mutation(
         "waiting events are dropped",
         "ingest/sources/files.py",
-        "        partly = dict(waiting or {})\n",
-        "        partly: dict[EventFile, int] = {}\n",
+        "frozenset(landed), dict(waiting or {})",
+        "frozenset(landed), dict[EventFile, int]()",
         (TRANSACTIONS,),
     ),
     Mutation(

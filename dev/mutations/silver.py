@@ -99,7 +99,7 @@ SILVER = (
     Mutation(
         "erased keys come back",
         "ingest/silver/erased_keys.py",
-        "    if not salts:\n",
+        "    if not state.erased:\n",
         "    if True:\n",
         (f"{SECURITY}::test_an_erased_key_is_in_no_file_and_no_older_event_brings_it_back",),
     ),

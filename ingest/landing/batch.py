@@ -38,7 +38,7 @@ from ingest.landing.summary import Summary, is_last, summary_columns
 from ingest.landing.tombstones import knowing_deletes, with_unexplained
 from ingest.schema.connectors import order_of
 from ingest.silver import change_log, quarantine
-from ingest.silver.erased_keys import known_salts, without_erased
+from ingest.silver.erased_keys import knowing_erased, without_erased
 from ingest.silver.places import with_departures
 from ingest.silver.state import NONE_ARRIVED, Counts, State
 from ingest.silver.table import SilverTable
@@ -159,7 +159,7 @@ def apply(
         The lake cannot be written, or the counts do not add up. Nothing of the batch is visible then.
     """
     epoch = silver.table.options.epoch
-    before = state or replace(State.none(epoch), erased=known_salts(silver.spark, silver.table))
+    before = state or knowing_erased(silver.spark, silver.table, State.none(epoch))
     if before.epoch < epoch:
         before = replace(before, unplaced="")
     with ExitStack() as stack:
@@ -186,7 +186,8 @@ def _place(batch: Batch) -> Batch:
     elif not table.key and delivers_files(table):
         changes = with_place_in_file(with_line(changes, changes), table)
     placed = prepared(changes, f"positions of {table.relation}", table, partial(with_position, table=table))
-    return replace(batch, changes=planned(without_erased(placed, table, batch.before.erased)))
+    changes, before = without_erased(placed, table, batch.before)
+    return replace(batch, changes=planned(changes), before=before)
 
 
 def _latest(batch: Batch) -> Batch:

@@ -175,8 +175,7 @@ def erase(spark: SparkSession, table: Table, keys: Sequence[Key]) -> Erasure:
     if is_in_cuts:
         require_at_cut(spark, table, state.instant)
     known = _record_keys(spark, table, keys).localCheckpoint()
-    salt = remember(known, table, state)
-    after = state.after_removal(erased=tuple(sorted({*state.erased, salt})))
+    after = remember(known, table, state).after_removal()
     quarantined, unsearched = _quarantined(silver, state, known)
     found = [_silver(silver, after, known), _history(silver, after, known)]
     places = [_erase_from(place) for place in found if place is not None]

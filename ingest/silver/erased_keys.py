@@ -1,10 +1,16 @@
 """What silver remembers of erased keys, so that no event that is delivered again brings one back.
 
 One Hudi table of the source, beside its quarantine. It does not hold the keys, but their hashes: HMAC-SHA256 with the
-connection's salt, or plain SHA-256 where there is none. `State.erased` says whether it is read at all.
+connection's salt, or plain SHA-256 where there is none. `State.erased` says whether it is read at all, and
+`State.erased_ids` what it must hold: where it was lost, all of them have to be erased again.
 """
 
 from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Set
+from dataclasses import replace
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
@@ -17,14 +23,19 @@ from ingest.schema.masking import fingerprint, keyed_hash, salt_of, with_salt
 from ingest.silver.ledger import Ledger
 from ingest.silver.state import State
 
+# A state notes so many keys, each by 32 bits; of more it notes how many they are.
+_MOST_NOTED = 20_000
+
 
 def erased_keys(schema: str) -> Ledger:
     """The erased keys of the source with that schema."""
     return Ledger(schema, "_erased", key="erased_id", ordering="position")
 
 
-def remember(keys: DataFrame, table: Table, state: State) -> str:
-    """Writes the keys to the table of erased keys; the fingerprint of the salt they were hashed with, '' for none.
+def remember(keys: DataFrame, table: Table, state: State) -> State:
+    """Writes the keys to the table of erased keys; the state with all that are erased by now.
+
+    Keys that the table of erased keys has lost stay in the state: they are to be erased again.
 
     Parameters
     ----------
@@ -51,20 +62,60 @@ def remember(keys: DataFrame, table: Table, state: State) -> str:
         F.current_timestamp().alias("erased_at"),
     )
     erased_keys(table.schema).write(keys.sparkSession, rows, "upsert")
-    return fingerprint(salt) if salt else ""
+    erased = tuple(sorted({*state.erased, fingerprint(salt) if salt else ""}))
+    known = _known(keys.sparkSession, table)
+    assert known is not None
+    return replace(state, erased=erased, erased_ids=noted(state.erased_ids, _ids_in(known)))
 
 
-def known_salts(spark: SparkSession, table: Table) -> tuple[str, ...]:
-    """`State.erased` of a table that is landed anew: its keys were erased before, and its events may come again."""
-    known = erased_keys(table.schema).read(spark)
+def knowing_erased(spark: SparkSession, table: Table, state: State) -> State:
+    """The state of a table that is landed anew: its keys were erased before, and its events may come again."""
+    known = _known(spark, table)
     if known is None:
-        return ()
-    salts = known.where(F.col("source_table") == table.name).select("salt").distinct().collect()
-    return tuple(sorted(row["salt"] for row in salts))
+        return state
+    salts = tuple(sorted(row["salt"] for row in known.select("salt").distinct().collect()))
+    return replace(state, erased=salts, erased_ids=noted("", _ids_in(known)) if salts else "")
 
 
-def without_erased(changes: DataFrame, table: Table, salts: tuple[str, ...]) -> DataFrame:
+def _known(spark: SparkSession, table: Table) -> DataFrame | None:
+    """The erased keys of a table."""
+    every = erased_keys(table.schema).read(spark)
+    return None if every is None else every.where(F.col("source_table") == table.name)
+
+
+def _ids_in(known: DataFrame) -> Set[int]:
+    """Short hashes of erased keys."""
+    short = F.shiftrightunsigned(F.xxhash64("erased_id"), 32).alias("id")
+    return {row["id"] for row in known.select(short).collect()}
+
+
+def noted(note: str, ids: Set[int]) -> str:
+    """`State.erased_ids` of the keys in a note and of others."""
+    before = _ids_of(note)
+    every = ids | before if isinstance(before, Set) else ids
+    if len(every) > _MOST_NOTED or not isinstance(before, Set):
+        return str(max(len(every), 0 if isinstance(before, Set) else before))
+    return "b" + base64.b64encode(struct.pack(f">{len(every)}I", *sorted(every))).decode()
+
+
+def _ids_of(note: str) -> Set[int] | int:
+    """The keys of a note, or how many they are."""
+    if note.isdecimal():
+        return int(note)
+    data = base64.b64decode(note[1:])
+    return set(struct.unpack(f">{len(data) // 4}I", data))
+
+
+def lacking(note: str, ids: Set[int]) -> int:
+    """How many keys of a note are not among the known ones."""
+    before = _ids_of(note)
+    return len(before - ids) if isinstance(before, Set) else max(0, before - len(ids))
+
+
+def without_erased(changes: DataFrame, table: Table, state: State) -> tuple[DataFrame, State]:
     """The changes; those of erased keys mean nothing (`_lake_ignored`), up to the place in the log of the erasure.
+
+    Returned is also the state, with what an older version had not noted.
 
     A row without a place in the log came before it if it was read before; a bare tombstone, which has no time either,
     by its offset, in whichever partition.
@@ -73,28 +124,28 @@ def without_erased(changes: DataFrame, table: Table, salts: tuple[str, ...]) -> 
     ----------
     changes:
         Decoded changes with their positions.
-    salts:
-        `State.erased`.
+    state:
+        Of silver.
 
     Raises
     ------
     WriteError
         Keys were erased, and nothing says which.
     """
-    if not salts:
-        return changes
+    if not state.erased:
+        return changes, state
     columns = changes.columns
-    known = erased_keys(table.schema).read(changes.sparkSession)
-    erased = None if known is None else known.where(F.col("source_table") == table.name)
-    if erased is None or erased.isEmpty():
+    erased = _known(changes.sparkSession, table)
+    ids = _ids_in(erased) if erased is not None else set()
+    if erased is None or not ids or lacking(state.erased_ids, ids):
         raise WriteError(
-            "keys of the table were erased, and the table of erased keys has none of them",
+            f"keys of the table were erased, and the table of erased keys has {_told(state.erased_ids, ids)}",
             where=table.relation,
             expected=f"their hashes in {table.schema}._erased: without them, events that come again bring keys back",
             action=f"restore that table from a copy; or erase all of them again: `lake erase {table.source} --table "
             f"{table.name} --keys ...` writes it anew. Nothing was landed",
         )
-    for salt in salts:
+    for salt in state.erased:
         mine = erased.where(F.col("salt") == salt).select(
             F.col("key_hash").alias("_lake_erased_key"),
             F.col("position").alias("_lake_erased_to"),
@@ -108,7 +159,13 @@ def without_erased(changes: DataFrame, table: Table, salts: tuple[str, ...]) -> 
         changes = joined.withColumn("_lake_ignored", F.col("_lake_ignored") | gone).select(
             *(f"`{name}`" for name in columns)
         )
-    return changes
+    return changes, replace(state, erased_ids=noted(state.erased_ids, ids))
+
+
+def _told(note: str, ids: Set[int]) -> str:
+    before = _ids_of(note)
+    every = len(before) if isinstance(before, Set) else before
+    return f"not {lacking(note, ids):,} of the {every:,}" if ids else "none of them"
 
 
 def _is_before_erasure(table: Table) -> Expression:

@@ -91,6 +91,9 @@ class State:
     erased:
         The fingerprints of the salts that keys were erased with, '' for none; empty where no key ever was
         (`ingest.operations.erase`).
+    erased_ids:
+        Which keys those are, by short hashes, or how many (`ingest.silver.erased_keys`); '' in commits of older
+        versions.
     key, partition_by:
         What the rows are known by, and where they lie, as declared; None in commits of older versions.
     derived:
@@ -130,6 +133,7 @@ class State:
     columns: Mapping[str, str] = field(default_factory=dict)
     hashed: Mapping[str, str] = field(default_factory=dict)
     erased: tuple[str, ...] = ()
+    erased_ids: str = ""
     says_deletes: bool = False
     awaits_deletes: bool = False
     key: tuple[str, ...] | None = None

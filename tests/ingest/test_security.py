@@ -22,6 +22,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from conftest import REPOSITORY, DbtProject, MakeProject, Row, pg, table_of
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
@@ -31,6 +33,7 @@ from ingest.operations.erase import erase, lines_of, parse_key
 from ingest.operations.reconcile import reconcile
 from ingest.operations.replay import replay
 from ingest.schema.connectors import UNAVAILABLE_VALUE
+from ingest.silver import erased_keys
 from ingest.silver.state import Counts
 
 SALT = "a salt for tests, and long enough"
@@ -216,6 +219,33 @@ def sold(op: str, lsn: int, sale_id: int, note: str = "n", **more: Any) -> Row:
 
 def met(op: str, lsn: int, mail: str, region: str, text: str) -> Row:
     return pg(op, lsn, mail=mail, region=region, text=text)
+
+
+ids = st.frozensets(st.integers(0, 2**32 - 1), max_size=8)
+
+
+@given(st.lists(ids, max_size=4), ids, st.sampled_from([8, 20_000]))
+def test_erased_keys_that_were_lost_are_missed_until_each_is_erased_again(
+    erasures: list[frozenset[int]], others: frozenset[int], most: int
+) -> None:
+    """Of very many keys only their number is known."""
+    every, note = frozenset[int](), ""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(erased_keys, "_MOST_NOTED", most)
+        for erased in erasures:
+            every |= erased
+            note = erased_keys.noted(note, every)
+        assert erased_keys.lacking(note, every) == 0
+        # They are gone; then others are erased, then each of them.
+        known, note = others - every, erased_keys.noted(note, others - every)
+        for number, key in enumerate(sorted(every)):
+            if len(every) <= most:
+                assert erased_keys.lacking(note, known) == len(every) - number
+            elif number < len(every) - len(others):
+                assert erased_keys.lacking(note, known)
+            known |= {key}
+            note = erased_keys.noted(note, known)
+        assert erased_keys.lacking(note, known) == 0
 
 
 @pytest.mark.spark
