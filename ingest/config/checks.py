@@ -21,7 +21,7 @@ from ingest.errors import DeclarationError
 # Columns that steps of ingest add to their rows begin so, beside those of the source.
 WORKING_PREFIX = "_lake_"
 # Tables that ingest keeps beside those of a source.
-OWN_TABLES = frozenset({"_quarantine", "_failures", "_erased", "_cuts", "_transactions", "_released"})
+OWN_TABLES = frozenset({"_quarantine", "_failures", "_erased", "_replayed", "_cuts", "_transactions", "_released"})
 
 
 def refuse_clashes(declared: tuple[Table, ...]) -> None:

@@ -21,7 +21,7 @@ from ingest.landing.schema_plan import schema_planned
 from ingest.landing.transactions import Gate
 from ingest.schema.change import derived_columns
 from ingest.schema.evolution import Reading
-from ingest.silver import change_log
+from ingest.silver import change_log, quarantine
 from ingest.silver.compaction import keep_up
 from ingest.silver.state import Counts, State
 from ingest.silver.table import SilverTable
@@ -131,6 +131,7 @@ def land_table(
     """
     progress(table.name, "list", "")
     begun = Begun.of(spark, table)
+    quarantine.restore(begun.silver)
     if begun.state is None and (gone := begun.silver.gone()):
         if not begun.pending.waiting:
             raise gone

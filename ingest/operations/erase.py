@@ -29,6 +29,7 @@ from ingest.schema.masking import all_null, in_silver, local_rows
 from ingest.silver import change_log, quarantine
 from ingest.silver.erased_keys import remember
 from ingest.silver.hudi import HudiTable
+from ingest.silver.ledger import Ledger
 from ingest.silver.state import ARRIVALS_KEY, NONE_ARRIVED, State
 from ingest.silver.table import SilverTable
 from ingest.spark.jvm import java_class
@@ -100,6 +101,15 @@ class Place:
     rows: DataFrame
     keys: DataFrame
     metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Quarantined:
+    """Quarantined events of keys; `unsearched`: how many of the table's have no key to be found by."""
+
+    ledger: Ledger
+    place: Place
+    unsearched: int
 
 
 def lines_of(file: Path) -> Iterator[str]:
@@ -176,17 +186,19 @@ def erase(spark: SparkSession, table: Table, keys: Sequence[Key]) -> Erasure:
         require_at_cut(spark, table, state.instant)
     known = _record_keys(spark, table, keys).localCheckpoint()
     after = remember(known, table, state).after_removal()
-    quarantined, unsearched = _quarantined(silver, state, known)
+    quarantined = [_quarantined(silver, state, known, *found) for found in quarantine.kept(spark, table)]
     found = [_silver(silver, after, known), _history(silver, after, known)]
     places = [_erase_from(place) for place in found if place is not None]
-    if quarantined is not None:
-        with quarantine.of(table.schema).writing(spark):
-            places.append(_erase_from(quarantined))
+    for each in quarantined:
+        with each.ledger.writing(spark):
+            places.append(_erase_from(each.place))
     silver.register()
     if is_in_cuts:
         move_cut(spark, table, silver.required_state().instant)
     pending = pending_of(spark, table, state.position)
-    return Erasure(table, known.count(), tuple(places), unsearched, pending.waiting, pending.unit)
+    return Erasure(
+        table, known.count(), tuple(places), sum(each.unsearched for each in quarantined), pending.waiting, pending.unit
+    )
 
 
 def _record_keys(spark: SparkSession, table: Table, keys: Sequence[Key]) -> DataFrame:
@@ -232,13 +244,10 @@ def _history(silver: SilverTable, state: State, keys: DataFrame) -> Place | None
     return Place(change_log.hudi_table(changes, state.buckets), rows, ids)
 
 
-def _quarantined(silver: SilverTable, state: State, keys: DataFrame) -> tuple[Place | None, int]:
-    """The quarantine with the events of the keys, and how many of the table's events have no key to be found by."""
+def _quarantined(silver: SilverTable, state: State, keys: DataFrame, ledger: Ledger, kept: DataFrame) -> _Quarantined:
+    """The quarantine, or what was replayed, with the events of the keys; `kept`: those of the table."""
     spark, table = silver.spark, silver.table
-    waiting = quarantine.waiting(spark, table)
-    if waiting is None:
-        return None, 0
-    kept = waiting.localCheckpoint()
+    kept = kept.localCheckpoint()
     rows, unsearched = kept, 0
     if not kept.isEmpty():
         planned, decoded = decoded_again(silver, state, kept)
@@ -255,7 +264,7 @@ def _quarantined(silver: SilverTable, state: State, keys: DataFrame) -> tuple[Pl
         found = known.join(F.broadcast(keys), "key", "left_semi").select(*place)
         rows = kept.join(F.broadcast(found), [*place], "left_semi").select(*kept.columns).localCheckpoint()
     ids = rows.select(F.col("quarantine_id").alias("key"))
-    return Place(quarantine.of(table.schema).hudi(spark), rows, ids), unsearched
+    return _Quarantined(ledger, Place(ledger.hudi(spark), rows, ids), unsearched)
 
 
 def _erase_from(place: Place) -> Erased:

@@ -34,6 +34,7 @@ def replay(spark: SparkSession, table: Table) -> Landed:
     started = time.monotonic()
     silver = SilverTable.of(spark, table)
     state = silver.state()
+    quarantine.restore(silver)
     events = quarantine.waiting(spark, table)
     kept = events.localCheckpoint() if events is not None else None
     if kept is None or kept.isEmpty():
@@ -43,7 +44,7 @@ def replay(spark: SparkSession, table: Table) -> Landed:
     for (epoch,) in kept.select("epoch").distinct().orderBy("epoch").collect():
         own = kept.where(F.col("epoch").eqNullSafe(F.lit(epoch)))
         if state is not None and state.replayed is not None and state.replayed[0] == epoch:
-            own = _without_counted(spark, table, own, state.replayed[1])
+            own = _without_counted(spark, table, own, state.replayed[1], state.instant)
         number, until, counted = own.agg(
             F.count("*"), F.max("quarantined_at").cast("string"), F.count_if(quarantine.is_counted(counted_until))
         ).collect()[0]
@@ -55,18 +56,18 @@ def replay(spark: SparkSession, table: Table) -> Landed:
         before = replace(state, replayed=(epoch, until)) if state else None
         counts += batch.apply(dated, before, changes, state.position if state else "", replayed=counted)
         planned.register()
-        quarantine.settle(spark, table, own)
-        state = silver.state()
+        state = silver.required_state()
+        quarantine.settle(spark, table, own, state.instant)
     return Landed(table, counts, seconds=time.monotonic() - started)
 
 
-def _without_counted(spark: SparkSession, table: Table, events: DataFrame, until: str) -> DataFrame:
+def _without_counted(spark: SparkSession, table: Table, events: DataFrame, until: str, instant: str) -> DataFrame:
     """The events without those that a replay has applied and counted, and was broken off before it removed them: what
     is quarantined later, or again, has a later time."""
     is_counted = F.col("quarantined_at") <= F.lit(until).cast("timestamp")
     counted = events.where(is_counted)
     if not counted.isEmpty():
-        quarantine.settle(spark, table, counted)
+        quarantine.settle(spark, table, counted, instant)
     return events.where(~is_counted)
 
 

@@ -1,10 +1,14 @@
 """The quarantine of a source: one Hudi table with every event that could not be applied, why, and what was read.
 
 Written before the commit that counts the events, and keyed by where they came from: a run that is repeated after a
-crash writes the same rows again.
+crash writes the same rows again. Events that a replay has applied are kept beside it until the commit that holds them
+is archived: where that is rolled back, they wait again.
 """
 
 from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +18,11 @@ from ingest.config.sources_file import Source
 from ingest.config.tables import Table
 from ingest.schema.change import is_record, reason_of
 from ingest.silver.ledger import Ledger
+from ingest.silver.table import SilverTable
 from ingest.sources.raw import SINK_ENDING
+from ingest.spark.shared import Shared
+
+log = logging.getLogger(__name__)
 
 # The columns of decoded changes that the quarantine keeps.
 TAKES = (
@@ -45,6 +53,14 @@ _ROW_FORM = '{"type"'
 def of(schema: str) -> Ledger:
     """The quarantine of the source with that schema."""
     return Ledger(schema, "_quarantine", key="quarantine_id", ordering="quarantined_at")
+
+
+def replayed(schema: str) -> Ledger:
+    """The events of that source that were applied by a replay, until the commit that holds them is archived.
+
+    As in its quarantine, and `commit`, the instant of silver's commit, and `replayed_at`.
+    """
+    return Ledger(schema, "_replayed", key="quarantine_id", ordering="replayed_at")
 
 
 def _identity(*of: Expression | str) -> Expression:
@@ -144,17 +160,26 @@ def _with_older_ids(rows: DataFrame, known: DataFrame) -> DataFrame:
 
 def waiting(spark: SparkSession, table: Table) -> DataFrame | None:
     """The quarantined events of a table; None where the source never had any."""
-    every = _read(spark, table.schema)
+    every = _read(spark, of(table.schema))
     return None if every is None else every.where(F.col("source_table") == table.name)
 
 
-def settle(spark: SparkSession, table: Table, replayed: DataFrame) -> None:
+def kept(spark: SparkSession, table: Table) -> Iterator[tuple[Ledger, DataFrame]]:
+    """Each ledger that may hold events of a table as they were read, with these."""
+    for ledger in (of(table.schema), replayed(table.schema)):
+        if (every := _read(spark, ledger)) is not None:
+            yield ledger, every.where(F.col("source_table") == table.name)
+
+
+def settle(spark: SparkSession, table: Table, events: DataFrame, commit: str) -> None:
     """Removes the events that were replayed, but for those that were set aside again since.
 
     Parameters
     ----------
-    replayed:
-        Rows of the quarantine, as they were when the replay began.
+    events:
+        Those of the quarantine, as they were when the replay began.
+    commit:
+        The instant of silver's commit that holds them, or of one behind it.
 
     Raises
     ------
@@ -165,16 +190,86 @@ def settle(spark: SparkSession, table: Table, replayed: DataFrame) -> None:
     with ledger.writing(spark):
         every = ledger.read(spark)
         assert every is not None
-        ledger.write(spark, every.join(replayed.select(*_SAME), [*_SAME], "left_semi").select(*every.columns), "delete")
+        again = every.join(events.select(*_SAME), [*_SAME], "left_anti").select("quarantine_id")
+        _remember(spark, table, events.join(again, "quarantine_id", "left_anti"), commit)
+        ledger.write(spark, every.join(events.select(*_SAME), [*_SAME], "left_semi").select(*every.columns), "delete")
+
+
+def _remember(spark: SparkSession, table: Table, events: DataFrame, commit: str) -> None:
+    """Keeps replayed events, and forgets those whose commits are archived: nobody can roll these back any more."""
+    done = replayed(table.schema)
+    with done.writing(spark):
+        done.write(spark, events.withColumns({"commit": F.lit(commit), "replayed_at": F.current_timestamp()}), "upsert")
+        known = done.read(spark)
+        assert known is not None
+        mine = known.where(F.col("source_table") == table.name)
+        commits = {row["commit"] for row in mine.select("commit").distinct().collect()}
+        if old := commits - SilverTable.of(spark, table).hudi.timeline.revocable(commits):
+            done.write(spark, mine.where(F.col("commit").isin(sorted(old))), "delete")
+
+
+def restore(silver: SilverTable) -> int:
+    """Puts events of replays back into the quarantine whose commits are not there any more; how many they are.
+
+    The commits were rolled back, or the table was restored from a copy.
+
+    Raises
+    ------
+    WriteError
+        The quarantine cannot be read or written.
+    """
+    spark, table = silver.spark, silver.table
+    gone = silver.hudi.timeline.rolled_back(commits) if (commits := _replays(silver)) else None
+    if not gone:
+        return 0
+    ledger, done = of(table.schema), replayed(table.schema)
+    with ledger.writing(spark), done.writing(spark):
+        every, known = ledger.read(spark), done.read(spark)
+        assert every is not None
+        assert known is not None
+        is_back = (F.col("source_table") == table.name) & F.col("commit").isin(sorted(gone))
+        back = known.where(is_back).localCheckpoint()
+        # One that was set aside anew is there already.
+        lacking = back.join(every.select("quarantine_id"), "quarantine_id", "left_anti")
+        ledger.write(spark, lacking.drop("commit", "replayed_at"), "upsert")
+        done.write(spark, back, "delete")
+    number = back.count()
+    log.warning(
+        "%s: %d replayed events wait in the quarantine again, as the commit that held them is gone: `lake quarantine "
+        "replay %s` applies them", table.relation, number, table.alone,
+    )  # fmt: skip
+    return number
+
+
+def _replays(silver: SilverTable) -> frozenset[str]:
+    """The commits that hold replayed events of a table: read anew only where there are others."""
+    spark, table = silver.spark, silver.table
+    done, shared = replayed(table.schema), Shared.of(silver.spark)
+    # A catalog that was lost knows of no ledger until it is looked for.
+    looked_for = shared.remembered("replays looked for")
+    if not spark.catalog.tableExists(done.relation) and (
+        looked_for.setdefault(table.schema, False) or done.read(spark) is None
+    ):
+        looked_for[table.schema] = True
+        return frozenset()
+
+    def read() -> frozenset[str]:
+        known = done.read(spark)
+        assert known is not None
+        mine = known.where(F.col("source_table") == table.name)
+        return frozenset(row["commit"] for row in mine.select("commit").distinct().collect())
+
+    last = next(done.hudi(spark).timeline.instants(), None)
+    return shared.built(f"replays of {table.relation}", last, read)
 
 
 def events(spark: SparkSession, source: Source) -> DataFrame | None:
     """The quarantine of a source; None where nothing was ever quarantined."""
-    return _read(spark, source.schema)
+    return _read(spark, of(source.schema))
 
 
-def _read(spark: SparkSession, schema: str) -> DataFrame | None:
-    every = of(schema).read(spark)
+def _read(spark: SparkSession, ledger: Ledger) -> DataFrame | None:
+    every = ledger.read(spark)
     if every is None:
         return None
     return every.withColumns(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -163,6 +163,21 @@ class Timeline:
     def commits_after(self, instant: str) -> int:
         """How many commits have a later instant."""
         return sum(1 for _ in takewhile(lambda commit: commit[1] > instant, self.instants()))
+
+    def rolled_back(self, instants: Set[str]) -> set[str]:
+        """Those of some instants of its commits that it has no longer; what is archived it has."""
+        there = self._active_instants()
+        return {instant for instant in instants - there if there and instant > min(there)}
+
+    def revocable(self, instants: Set[str]) -> set[str]:
+        """Those of some instants of its commits that can be rolled back, or were: all but the archived ones."""
+        there = self._active_instants()
+        return {instant for instant in instants if there and instant >= min(there)}
+
+    def _active_instants(self) -> Set[str]:
+        client = self.client()
+        active = _newest_first(client.getActiveTimeline().getCommitsTimeline().filterCompletedInstants())
+        return {completed for _, _, completed in self._with_instants(client, active)}
 
     def file_ids_after(self, instant: str) -> Iterator[str]:
         """The file groups that the commits with a later instant have written to."""

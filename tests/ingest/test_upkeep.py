@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from ingest.errors import DeclarationError, QuarantineError, WriteError
 from ingest.landing.run import land
+from ingest.operations.erase import erase
 from ingest.operations.position import set_position
 from ingest.operations.purge import purge
 from ingest.operations.replay import replay
@@ -140,6 +141,44 @@ def test_a_replay_that_is_killed_before_the_quarantine_is_emptied_counts_once(
     assert project.state(spark, "item").totals == Counts(read=4, applied=2, quarantined=2)
     assert [row["line"] for row in project.quarantined(spark)] == [2, 0]
     assert project.rows(spark, "item", "v") == [{"v": 1}, {"v": 2**40}]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("next_is", ["a run", "a replay"])
+def test_events_of_a_replay_that_is_rolled_back_wait_again(
+    next_is: str, make_project: MakeProject, spark: SparkSession
+) -> None:
+    """They were in the quarantine no longer, and silver lost them."""
+    project = make_project({"tables": [table_of("item", {"id": "int", "v": "int"}, ["id"])]})
+    project.deliver("shop.item", 0, [pg("c", 10, id=1, v=1), pg("c", 11, id=2, v=2**40), "{broken"])
+    project.land_well(spark)
+    before = project.quarantined(spark)
+    project.declare({"tables": [table_of("item", {"id": "int", "v": "bigint"}, ["id"])]})
+    (table,) = project.source().tables
+    assert replay(spark, table).counts == Counts(read=2, applied=1, quarantined=1)
+    project.deliver("shop.item", 3, [pg("c", 12, id=3, v=3)])
+    project.land_well(spark)
+    # That stays while the commit of the replay does.
+    call = "call rollback_to_instant(table => '{}.item', instant_time => '{}')"
+    commits = [requested for requested, _ in project.silver(spark, "item").hudi.timeline.instants()]
+    spark.sql(call.format(project.schema, commits[0]))
+    project.land_well(spark)
+    assert [row["line"] for row in project.quarantined(spark)] == [2]
+    commits = [requested for requested, _ in project.silver(spark, "item").hudi.timeline.instants()]
+    for commit in commits[:2]:
+        spark.sql(call.format(project.schema, commit))
+    if next_is == "a run":
+        assert project.land_well(spark)["item"].counts == Counts(read=1, applied=1)
+        assert [row["quarantine_id"] for row in project.quarantined(spark)] == [row["quarantine_id"] for row in before]
+        assert project.state(spark, "item").totals == Counts(read=4, applied=2, quarantined=2)
+    assert replay(spark, table).counts == Counts(read=2, applied=1, quarantined=1)
+    project.land_well(spark)
+    if next_is == "a run":
+        assert project.state(spark, "item").totals == Counts(read=4, applied=3, quarantined=1)
+    assert project.rows(spark, "item", "v") == [{"v": 1}, {"v": 2**40}, {"v": 3}]
+    assert [row["line"] for row in project.quarantined(spark)] == [2]
+    assert erase(spark, table, [("2",)]).holding == ()
+    assert "_replayed" in [place.name.strip("`").rpartition("`")[2] for place in erase(spark, table, [("3",)]).places]
 
 
 @pytest.mark.slow
