@@ -17,9 +17,8 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
-from io import BufferedRandom
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -121,24 +120,23 @@ class FileLock:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: BufferedRandom | None = None
+        self._opened = ExitStack()
 
     def take(self) -> bool:
         """Takes it, where no other process holds it."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            file = self._path.open("a+b")
-            try:
+            # Open for as long as it is held: nothing else lets it go, and nothing stays of it.
+            with ExitStack() as opened:
+                file = opened.enter_context(self._path.open("a+b", buffering=0))
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.close()
-                return False
-            file.truncate(0)
-            file.write(_this_process().encode())
-            file.flush()
+                file.truncate(0)
+                file.write(_this_process().encode())
+                self._opened = opened.pop_all()
+        except BlockingIOError:
+            return False
         except OSError as error:
             raise write_error(error, where=str(self._path)) from error
-        self._file = file
         return True
 
     def holder(self) -> str:
@@ -149,8 +147,7 @@ class FileLock:
 
     def release(self) -> bool:
         """Lets it go."""
-        if self._file is not None:
-            self._file.close()
+        self._opened.close()
         return True
 
 

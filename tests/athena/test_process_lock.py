@@ -1,11 +1,13 @@
-"""The lock of companion tables on S3: one holds it at a time, whoever is gone, paused or loses an answer."""
+"""The lock of companion tables, on S3 and on a disk: one holds it at a time, whoever is gone or loses an answer."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from athena.conftest import BUCKET
 from dev.chain.moto_s3 import Fault, Request, StandIn
 from ingest.silver import process_lock
-from ingest.silver.process_lock import ObjectLock
+from ingest.silver.process_lock import FileLock, ObjectLock
 
 pytestmark = pytest.mark.athena
 
@@ -27,7 +29,10 @@ def _soon_left(monkeypatch: pytest.MonkeyPatch, s3: Any) -> None:
     s3.delete_object(Bucket=BUCKET, Key=KEY)
 
 
-def taken(lock: ObjectLock | None = None) -> ObjectLock:
+Lock = ObjectLock | FileLock
+
+
+def taken(lock: Lock | None = None) -> Lock:
     """The lock, once it is free."""
     lock, deadline = lock or ObjectLock(BUCKET, KEY), time.monotonic() + 60
     while not lock.take():
@@ -39,12 +44,13 @@ def taken(lock: ObjectLock | None = None) -> ObjectLock:
 class Counter:
     """Counts as one who reads and then writes does it."""
 
+    lock: Callable[[], Lock]
     number: int = 0
     within: int = 0
 
     def count(self, _: int) -> bool:
         """Adds one, and says whether the lock was held to the end."""
-        lock = taken()
+        lock = taken(self.lock())
         self.within += 1
         assert self.within == 1, "two hold it"
         self.number += 1
@@ -54,7 +60,7 @@ class Counter:
 
 @pytest.mark.parametrize("is_done", [False, True], ids=["as it is", "answers are lost"])
 def test_one_holds_it_at_a_time(aws: StandIn, s3: Any, is_done: bool) -> None:
-    counter, seen = Counter(), 0
+    counter, seen = Counter(lambda: ObjectLock(BUCKET, KEY)), 0
 
     def breaks(request: Request) -> Fault | None:
         nonlocal seen
@@ -66,6 +72,13 @@ def test_one_holds_it_at_a_time(aws: StandIn, s3: Any, is_done: bool) -> None:
         assert all(pool.map(counter.count, range(12)))
     assert counter.number == 12
     assert "Contents" not in s3.list_objects_v2(Bucket=BUCKET, Prefix=KEY), "nothing is left behind"
+
+
+def test_one_holds_it_at_a_time_on_a_disk(tmp_path: Path) -> None:
+    counter = Counter(lambda: FileLock(tmp_path / "shop.db" / "._quarantine.lock"))
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(counter.count, range(100)))
+    assert counter.number == 100
 
 
 def test_one_that_is_held_is_not_taken_and_one_that_was_left_is(aws: StandIn, s3: Any) -> None:
