@@ -55,7 +55,7 @@ LANDING = (
     Mutation(
         "a replay settles nothing",
         "ingest/operations/replay.py",
-        "        quarantine.settle(spark, table, own)\n",
+        "        quarantine.settle(spark, table, own, state.instant)\n",
         "",
         (f"{UPKEEP}::test_a_replay_applies_what_can_be_applied_by_now_and_nothing_twice",),
     ),
