@@ -204,10 +204,23 @@ class Continuous:
             ends |= self._news.ends(topic_table(tables[0]))
             results = land(self._spark, tables, workers=len(tables), progress=show, upkeep=self._upkeep.ask)
         else:
-            results = [land_safely(self._spark, tables[0], show, partial(land_table, upkeep=self._upkeep.ask))]
+            results = [self._land_portions(tables[0], show)]
         for landed in results:
             ends |= landed.ends
         return [self._judged(landed) for landed in results], ends
+
+    def _land_portions(self, table: Table, show: Callable[[str, str, str], None]) -> Landed:
+        """The last portion of what waits; the others are counted as they are landed. None begins after a stop."""
+        began = time.monotonic()
+
+        def goes_on(landed: Landed) -> bool:
+            nonlocal began
+            self._count([self._judged(replace(landed, seconds=time.monotonic() - began))])
+            began = time.monotonic()
+            return not self._stopping.is_set()
+
+        step = partial(land_table, upkeep=self._upkeep.ask, goes_on=goes_on)
+        return replace(land_safely(self._spark, table, show, step), seconds=time.monotonic() - began)
 
     def _judged(self, landed: Landed) -> Landed:
         """By its batch, and by all batches of this process. An error is a new one only where more is quarantined."""

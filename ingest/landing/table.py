@@ -113,6 +113,7 @@ def land_table(
     progress: Progress = lambda table, stage, detail: None,
     gate: Gate | None = None,
     upkeep: Upkeep = keep_up,
+    goes_on: Callable[[Landed], bool] | None = None,
 ) -> Landed:
     """Lands what is pending of one table, in portions: each is one commit, with its position and counts.
 
@@ -123,6 +124,9 @@ def land_table(
     upkeep:
         Called with the table, and whether more of it waits, where it may be compacted: after each portion, and where
         nothing waits.
+    goes_on:
+        Told of each portion but the last, of which the result is then; the run ends where it says no. By default all
+        portions are the result's.
 
     Raises
     ------
@@ -159,14 +163,13 @@ def land_table(
         is_last = portion.is_all_of(begun.pending)
         error = _kept_up(begun.silver, upkeep, is_behind=not is_last)
         landed += done
+        of_run = replace(landed, ends=begun.pending.ends(), totals=totals + landed.counts, behind_ms=portion.behind_ms)
         if done.waiting or is_last:
-            return replace(
-                landed,
-                ends=begun.pending.ends(),
-                totals=totals + landed.counts,
-                behind_ms=portion.behind_ms,
-                error=held_back_error(table, held_back) if held_back else error,
-            )
+            return replace(of_run, error=held_back_error(table, held_back) if held_back else error)
+        if goes_on is not None:
+            totals, landed = of_run.totals, Landed(table, unit=of_run.unit)
+            if not goes_on(of_run):
+                return replace(landed, ends=of_run.ends, totals=totals, behind_ms=of_run.behind_ms)
         begun = begun.gone_on(position, held_back)
 
 

@@ -60,7 +60,7 @@ def test_a_changed_key_takes_no_value_of_another_row(make_project: MakeProject, 
     """A compressed transaction of MySQL is one place of the log: nothing says which of several deletes it was."""
     names = ("one", "several", "later")
     project = make_project({"tables": [table_of(name, COLUMNS, ["id"], connector="mysql") for name in names]})
-    old = [{"id": key, "note": f"of {key}", "n": key} for key in (1, 2)]
+    old: list[Row] = [{"id": key, "note": f"of {key}", "n": key} for key in (1, 2)]
     new = change("c", 20, after={"id": 3, "note": UNAVAILABLE_VALUE, "n": 1})
     for name in names:
         project.deliver(f"shop.{name}", 0, [change("c", 10 + row["id"], after=row) for row in old])

@@ -344,7 +344,7 @@ SHARED: dict[str, tuple[tuple[str, Entry], tuple[str, Entry], tuple[str, ...]]] 
 def test_tables_that_would_share_a_place_are_refused(case: str, make_project: MakeProject) -> None:
     project, (first, second, told) = make_project(), SHARED[case]
     consistent = {"consistent": "transaction"} if case == "transactions" else {}
-    sources = [
+    sources: list[dict[str, Any]] = [
         {"name": name, "schema": schema, "tables": [{**table_of("item", {"id": "int"}, ["id"], **consistent), **more}]}
         for name, (schema, more) in (("shop", first), ("mall", second))
     ]

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import DbtProject, MakeProject, Row, pg, table_of
+from continuously import landing, wait_until
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
@@ -22,6 +23,7 @@ from ingest.cli.app import app
 from ingest.config.project import Project
 from ingest.config.sources_file import load_sources
 from ingest.errors import DeclarationError, LakeError
+from ingest.landing.continuous import Continuous, Progress
 from ingest.operations.plan import pending_plan
 from ingest.operations.position import set_position
 from ingest.operations.replay import replay
@@ -549,3 +551,25 @@ def test_another_bad_event_at_the_place_of_one_that_waits_is_counted(
         os.utime(file, (SAME_TIME + at, SAME_TIME + at))
         counts = project.land_well(spark)["order_line"].counts
         assert (counts.quarantined, counts.duplicate) == (quarantined, 1 - quarantined)
+
+
+def test_a_stop_ends_continuous_ingest_with_the_batch_it_is_at(make_project: MakeProject, spark: SparkSession) -> None:
+    """Each portion of a backlog is told of as it is landed, and none begins behind a stop."""
+    project = make_project({"tables": [table_of("item", {"id": "int", "v": "string"}, ["id"])]})
+    project.connect({"batch_bytes": 1})
+    for offset in range(4):
+        project.deliver("shop.item", offset, [pg("c", offset, id=offset, v="a")])
+    batches: list[int] = []
+    running: list[Continuous] = []
+
+    def told(progress: Progress) -> None:
+        if progress.batches:
+            batches.append(progress.batches)
+            running[0].stop()
+
+    with landing(spark, project.source().tables, told) as run:
+        running.append(run)
+        wait_until(lambda: bool(batches), "a batch is told of")
+    assert set(batches) == {1}
+    assert len(project.rows(spark, "item")) == 1
+    assert project.land_well(spark)["item"].counts == Counts(read=3, applied=3)

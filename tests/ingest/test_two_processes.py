@@ -44,8 +44,8 @@ def projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, DbtPr
     first = new_project(tmp_path, name="item")
     second = replace(new_project(tmp_path, name="sale"), schema=first.schema)
     for project in (first, second):
-        limit = {"quarantine_limit": {"share": 1.0}}
-        project.declare({"tables": [table_of(project.source_name, {"id": "int", "v": "int"}, ["id"], **limit)]})
+        columns, limit = {"id": "int", "v": "int"}, {"share": 1.0}
+        project.declare({"tables": [table_of(project.source_name, columns, ["id"], quarantine_limit=limit)]})
     return {project.source_name: project for project in (first, second)}
 
 
