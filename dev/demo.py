@@ -343,7 +343,7 @@ def _mart_rows(reader: Reader, built: Built) -> dict[str, int]:
 
 def _sources_grid(phases: Sequence[Sequence[Landed]], rows: dict[str, int]) -> Grid:
     grid = Grid(title="source tables: events and live rows", title_justify="left")
-    for name in ("table", "read", "applied", "superseded", "duplicate", "quarantined", "rows"):
+    for name in ("table", "read", "applied", "superseded", "duplicate", "ignored", "quarantined", "rows"):
         grid.add_column(name, justify="left" if name == "table" else "right")
     for landed in zip(*phases, strict=True):
         counts = sum((each.counts for each in landed), Counts())
@@ -353,6 +353,7 @@ def _sources_grid(phases: Sequence[Sequence[Landed]], rows: dict[str, int]) -> G
             counts.applied,
             counts.superseded,
             counts.duplicate,
+            counts.ignored,
             counts.quarantined,
             rows[name],
         )

@@ -1,6 +1,6 @@
 {#-
     What a Hudi table was made with is what it is written with: another `unique_key`, `partition_by`, type or index needs another
-    table. Returns the table's `columns`, without Hudi's own, for what comes next.
+    table. Returns what the catalog has of it (`hudi_described`), for what comes next.
 -#}
 {% macro hudi_require_settings(existing) -%}
     {%- set described = hudi_described(existing) -%}
