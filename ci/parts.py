@@ -16,6 +16,8 @@ _CONFIG = re.compile(r"\{\{-?\s*config\s*\(")
 _THIS = re.compile(r"(?<![\w.])this(?!\w|\s*\.\s*(?:name|identifier|table)\b)")
 _REFRESH = re.compile(r"\b(?:flags\s*\.\s*FULL_REFRESH|invocation_args_dict\s*\.\s*full_refresh|should_full_refresh)\b")
 
+_OF_DBT = ("dbt", "dbt_spark", "dbt_athena")
+
 
 def why_a_part(node: Mapping[str, Any], macros: Mapping[str, Any]) -> str | None:
     """Why a model may select a part of its rows; none where it selects all of them."""
@@ -31,11 +33,25 @@ def why_a_part(node: Mapping[str, Any], macros: Mapping[str, Any]) -> str | None
     if any(asks(each, seen) for each in node.get("depends_on", {}).get("macros", [])):
         return "asks is_incremental()"
     if node["config"].get("materialized") == "incremental":
-        if _says(node.get("raw_code", ""), _THIS):
+        code = "\n".join(_own_codes(node, macros))
+        if _says(code, _THIS):
             return "reads itself, or asks for its own table"
-        if _says(node.get("raw_code", ""), _REFRESH):
+        if _says(code, _REFRESH):
             return "asks for --full-refresh"
     return None
+
+
+def _own_codes(node: Mapping[str, Any], macros: Mapping[str, Any]) -> list[str]:
+    """The text of a model, and those of the macros that it calls, and that they call; no hook's, and none of dbt's."""
+    text, found = node.get("raw_code", ""), dict[str, str]()
+    called = node.get("depends_on", {}).get("macros", [])
+    waiting = [key for key in called if _says(text, re.compile(rf"\b{key.split('.')[-1]}\b"))]
+    while waiting:
+        key = waiting.pop()
+        if key in macros and key not in found and key.split(".")[1] not in _OF_DBT:
+            found[key] = macros[key].get("macro_sql", "")
+            waiting += macros[key]["depends_on"]["macros"]
+    return [text, *found.values()]
 
 
 def _says(raw_code: str, pattern: re.Pattern[str]) -> bool:

@@ -50,6 +50,7 @@ class Models:
         settings = yaml.safe_load((project.root / "dbt_project.yml").read_text(encoding="utf-8"))
         configured = {f"+{name}": value for name, value in {"schema": project.schema, **config}.items()}
         settings |= {"models": {"tested": configured}, "seeds": {"tested": {"+schema": project.schema}}}
+        settings["macro-paths"] = ["macros", "own_macros"]
         settings["on-run-start"] = "{{ refuse_other_project() }}"
         settings["on-run-end"] = "{{ hudi_drop_failed(results) }}"
         (project.root / "dbt_project.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")

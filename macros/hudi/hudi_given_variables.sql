@@ -15,13 +15,34 @@
     {%- do return(asked) -%}
 {%- endmacro %}
 
-{#- The text of a model, and of the models that are no tables behind it. -#}
+{#- The texts of a model, and of the models that are no tables behind it, each with the macros that it calls. -#}
 {% macro _raw_codes(node) -%}
-    {%- set codes = [node.raw_code] -%}
+    {%- set codes = _own_codes(node) -%}
     {%- for id in node.depends_on.nodes if graph.nodes.get(id, {}).get('config', {}).get('materialized') in ['view', 'ephemeral'] -%}
         {%- do codes.extend(_raw_codes(graph.nodes[id])) -%}
     {%- endfor -%}
     {%- do return(codes) -%}
+{%- endmacro %}
+
+{#- The text of a model, and those of the macros that it calls, and that they call. What a hook alone calls is no part of its select. -#}
+{% macro _own_codes(node) -%}
+    {%- set called, codes = {}, [node.raw_code] -%}
+    {%- for id in node.depends_on.macros if _says(node.raw_code, '\\b' ~ id.split('.')[-1] ~ '\\b') -%}
+        {%- do _walk_macros(id, called) -%}
+    {%- endfor -%}
+    {%- do return(codes + called.values() | list) -%}
+{%- endmacro %}
+
+{#- dbt's own macros read what they are given. -#}
+{% macro _walk_macros(id, called) -%}
+    {%- set package, name = id.split('.')[1:] -%}
+    {%- set found = context.get(package, {}).get(name) if package != 'dbt' -%}
+    {%- if found and id not in called -%}
+        {%- do called.update({id: found.macro.macro_sql}) -%}
+        {%- for each in found.macro.depends_on.macros -%}
+            {%- do _walk_macros(each, called) -%}
+        {%- endfor -%}
+    {%- endif -%}
 {%- endmacro %}
 
 {#-

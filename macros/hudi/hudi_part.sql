@@ -7,7 +7,7 @@
         {%- do return('incremental_strategy = ' ~ strategy ~ ' adds to it') -%}
     {%- elif graph.nodes[model.unique_id].get('asks_is_incremental') -%}
         {%- do return('it asks is_incremental()') -%}
-    {%- elif _reads_itself(sql, model.raw_code) -%}
+    {%- elif _reads_itself(sql, _own_codes(model) | join('\n')) -%}
         {%- do return('it reads itself') -%}
     {%- elif _says(
         _raw_codes(model) | join('\n'), '\\b(?:flags\\s*\\.\\s*FULL_REFRESH|invocation_args_dict\\s*\\.\\s*full_refresh|should_full_refresh)\\b'
@@ -18,15 +18,15 @@
 {%- endmacro %}
 
 {#-
-    Whether a select reads its own table, or may ask whether it is there, by `this` in the code of Jinja. A name alone
-    (`this.name`) is what a select says of itself, and in `config(...)` it is for others.
+    Whether a select reads its own table, or may ask whether it is there, by `this` in the code of Jinja, its own or that of its macros.
+    A name alone (`this.name`) is what a select says of itself, and in `config(...)` it is for others.
 -#}
-{% macro _reads_itself(sql, raw_code) -%}
+{% macro _reads_itself(sql, raw_codes) -%}
     {%- set name = modules.re.escape(hudi_name(this) | lower) -%}
     {%- if modules.re.search('(?<![\\w.])(?:spark_catalog\\.)?' ~ name ~ '(?!\\w)', sql.replace('`', '') | lower) -%}
         {%- do return(true) -%}
     {%- endif -%}
-    {%- do return(_says(raw_code, '(?<![\\w.])this(?!\\w|\\s*\\.\\s*(?:name|identifier|table)\\b)')) -%}
+    {%- do return(_says(raw_codes, '(?<![\\w.])this(?!\\w|\\s*\\.\\s*(?:name|identifier|table)\\b)')) -%}
 {%- endmacro %}
 
 {#- Whether the code of Jinja has a word, outside of its texts and of `config(...)`. -#}

@@ -145,6 +145,16 @@ def test_what_is_there_stays_where_a_run_reads_no_rows_or_some(said: tuple[str, 
         assert models.rows(name) == numbers("b", 4), name
 
 
+MACROS = """
+{% macro newer() %}{{ newer_than_there('id') }}{% endmacro %}
+{% macro newer_than_there(column) %}
+    {% set there = load_relation(this) if execute %}
+    {% if there %} where {{ column }} > (select max({{ column }}) from {{ there }}){% endif %}
+{% endmacro %}
+{% macro analyzed() %}analyze table {{ this }} compute statistics{% endmacro %}
+{% macro of_the_last() %}{% if not flags.FULL_REFRESH %} where id > 3{% endif %}{% endmacro %}
+{% macro since() %}{% if var('since', none) %} where id >= {{ var('since') }}{% endif %}{% endmacro %}
+"""
 GUARDED = {
     "loaded": "{{% set there = load_relation(this) if execute %}}"
     + NUMBERS
@@ -159,8 +169,10 @@ GUARDED = {
     "{{% set there = load_relation(api.Relation.create(schema=model.schema, identifier=name)) %}}"
     + NUMBERS
     + "{{% if there %}} where id > (select max(id) from spark_catalog.{{{{ table }}}}){{% endif %}}",
+    "by_a_macro": NUMBERS + "{{% if execute %}}{{{{ newer() }}}}{{% endif %}}",
 }
 WHOLE = {
+    "hooked_by_a_macro": "{{{{ config(post_hook='{{{{ analyzed() }}}}') }}}} " + NUMBERS,
     "named": NUMBERS + " where '{{{{ this.name }}}}' <> 'x' {{# this #}}",
     "named_too": "{{{{ config(post_hook='analyze table {{{{ this }}}} compute statistics') }}}} " + NUMBERS,
     "hooked": "{{{{ config(meta={{'a': [{{'b': {{'c': 'd'}}}}]}}, post_hook='select 1 from {{{{ this }}}}') }}}} "
@@ -175,6 +187,7 @@ WHOLE = {
 @pytest.mark.slow
 def test_a_guard_of_ones_own_loses_no_row(make_models: MakeModels) -> None:
     models = make_models(materialized="incremental", unique_key="id")
+    models.write("macros", MACROS, below="own_macros")
     models.write("unbuilt", NUMBERS.format("'x'", 2))
     for value, upto in (("'a'", 4), ("'b'", 6)):
         for name, sql in (GUARDED | WHOLE).items():
@@ -192,6 +205,8 @@ def test_a_select_of_more_with_full_refresh_loses_no_row(make_models: MakeModels
     models = make_models(materialized="incremental", unique_key="id")
     newer = "{{% if not {} %}} where id > 3{{% endif %}}"
     texts = {"flagged": newer.format("flags.FULL_REFRESH"), "asking": newer.format("should_full_refresh()")}
+    texts |= {"by_a_macro": "{{ of_the_last() }}"}
+    models.write("macros", MACROS, below="own_macros")
     models.write("between", NUMBERS.format("'x'", 5) + texts["flagged"], materialized="ephemeral")
     for value in ("a", "b"):
         for name, newer in texts.items():
@@ -234,6 +249,8 @@ def test_variables_remove_no_row_by_other_ways(make_models: MakeModels) -> None:
     models.write("of_inline", "select * from {{ ref('inline') }}")
     models.write("of_shown", "select * from {{ ref('shown') }}")
     models.write("synced", NUMBERS.format("'a'", 5) + since)
+    models.write("macros", MACROS, below="own_macros")
+    models.write("by_a_macro", NUMBERS.format("'a'", 5) + "{{ since() }}")
     models.write(
         "reformatted", NUMBERS.format("'a'", 5) + since, materialized="table", file_format="parquet", options={}
     )
@@ -247,13 +264,13 @@ def test_variables_remove_no_row_by_other_ways(make_models: MakeModels) -> None:
     models.write("synced", NUMBERS.format("1 as more, 'a'", 5) + since)
     models.write("reformatted", NUMBERS.format("'a'", 5) + since)
     refused = models.dbt("run", "--vars", "since: 3")
-    for name in ("of_inline", "of_shown"):
+    for name in ("of_inline", "of_shown", "by_a_macro"):
         assert "got 2 rows that its select gives no more" in refused[name].message, name
     for name in ("synced", "reformatted"):
         told = "expected the table as it is: its text asks for --vars since, and the rows that it does not select"
         assert told in refused[name].message, name
-    names = ("of_inline", "of_shown", "synced", "reformatted")
+    names = ("of_inline", "of_shown", "by_a_macro", "synced", "reformatted")
     for name in names:
         assert models.rows(name) == numbers("a", 5), name
     models.run("shown", *names)
-    assert [len(models.rows(name)) for name in names] == [4] * 4
+    assert [len(models.rows(name)) for name in names] == [4] * len(names)

@@ -128,8 +128,18 @@ def by_a_macro(project: Project) -> None:
     told = "meta={'by': {'a': {'id': 'id'}}}, post_hook='analyze table {{ this }}'"
     naming = f"{{{{ config({told}) }}}} {{# this #}} select '{{{{ this.name }}}}' as name, 'this'"
     more = "select 1 {% if not flags.FULL_REFRESH %} where false {% endif %}"
-    for name, sql in (("guarded", asking), ("named", naming), ("refreshed", more)):
+    calling = "select 1 {{ those_not_there() }}"
+    project.macros |= {
+        "macro.shop.those_not_there": {"macro_sql": "{{ there() }}", "depends_on": {"macros": ["macro.shop.there"]}},
+        "macro.shop.there": {"macro_sql": "{{ load_relation(this) }}", "depends_on": {"macros": ["macro.dbt.no"]}},
+        "macro.dbt.no": {"macro_sql": "{{ flags.FULL_REFRESH }}", "depends_on": {"macros": []}},
+    }
+    for name, sql, called in (
+        ("guarded", asking, ()), ("named", naming, ()), ("refreshed", more, ()),
+        ("calling", calling, ("those_not_there",)), ("hooked", "select 1", ("there",)),
+    ):  # fmt: skip
         project.model(name, [STAGING], "models/marts/sales", materialized="incremental", sql=sql)
+        project.nodes[f"model.shop.{name}"]["depends_on"] = {"macros": [f"macro.shop.{each}" for each in called]}
 
 
 def undocumented_macros(project: Project) -> None:
@@ -193,7 +203,7 @@ CHANGES: dict[str, tuple[Callable[[Project], object], set[str]]] = {
     ),
     "undocumented_macros": (undocumented_macros, {"newer", "_part"}),
     "macro_folders": (calling_upwards, {"newest"}),
-    "incremental_parts": (by_a_macro, {"fct_orders", "guarded", "refreshed"}),
+    "incremental_parts": (by_a_macro, {"fct_orders", "guarded", "refreshed", "calling"}),
     "public_models_without_contract": (
         lambda p: p.nodes[MART]["config"]["contract"].update(enforced=False), {"fct_orders"},
     ),
