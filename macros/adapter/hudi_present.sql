@@ -4,10 +4,13 @@
 -#}
 {% macro hudi_present(relation) -%}
     {%- set existing = load_relation(relation) -%}
-    {%- set set_aside = hudi_set_aside(relation) -%}
-    {%- if existing is none and load_relation(set_aside) is not none -%}
+    {%- set set_aside = _left_beside(relation) | selectattr('purpose', 'equalto', 'before') | list if existing is none else [] -%}
+    {%- if set_aside -%}
         {%- do log(relation ~ ': a rebuild was broken off, the table it was to replace is put back', info=true) -%}
-        {%- do adapter.rename_relation(set_aside, relation.incorporate(type='table', dbt_created=true)) -%}
+        {%- set newest = (set_aside | sort(attribute='began'))[-1].name -%}
+        {%- do adapter.rename_relation(
+            load_relation(relation.incorporate(path={'identifier': newest})), relation.incorporate(type='table', dbt_created=true)
+        ) -%}
         {%- set existing = load_relation(relation) -%}
     {%- endif -%}
     {%- do hudi_drop_left(relation) -%}
@@ -31,31 +34,36 @@
 
 {#-
     Drops the tables and views that runs have left beside a table: this one, with `of_this_run`; else those that began more than a day
-    ago, for a younger one may be at work.
+    ago, for a younger one may be at work. The old table that stands aside (`before`) is no leaving while its name is free.
 -#}
 {% macro hudi_drop_left(relation, of_this_run=false) -%}
-    {%- set beside = ' in ' ~ adapter.quote(relation.schema) ~ " like '" ~ relation.identifier ~ "__*'" -%}
-    {%- set tables = run_query('show tables' ~ beside) -%}
-    {%- set views = run_query('show views' ~ beside) | map(attribute='viewName') | list if tables else [] -%}
-    {%- for row in tables -%}
-        {%- for began, invocation in modules.re.findall('(?i)^' ~ relation.identifier ~ '__[a-z]+(?:_[0-9]+)?__([0-9a-f]{8})_([0-9a-f]{8})$', row['tableName']) -%}
-            {%- set age = run_started_at.timestamp() - began | int(base=16) -%}
-            {%- if (of_this_run and began ~ '_' ~ invocation == _run_name()) or (not of_this_run and age > 86400) -%}
-                {%- set left = api.Relation.create(schema=relation.schema, identifier=row['tableName'], type='table') -%}
-                {%- do run_query('drop view ' ~ left) if row['tableName'] in views else hudi_drop(left) -%}
-            {%- endif -%}
-        {%- endfor -%}
+    {%- for left in _left_beside(relation) -%}
+        {%- set age = run_started_at.timestamp() - left.began | int(base=16) -%}
+        {%- set is_due = left.run == _run_name() if of_this_run else age > 86400 -%}
+        {%- if is_due and (left.purpose != 'before' or left.is_replaced) -%}
+            {%- set table = api.Relation.create(schema=relation.schema, identifier=left.name, type='table') -%}
+            {%- do run_query('drop view ' ~ table) if left.is_view else hudi_drop(table) -%}
+        {%- endif -%}
     {%- endfor -%}
 {%- endmacro %}
 
-{#- Where the old table stands while another one takes its name: nowhere that a model, seed, snapshot or source has. -#}
-{% macro hudi_set_aside(relation) -%}
-    {%- set taken, place = [], {'name': relation.identifier ~ '__before'} -%}
-    {%- for node in graph.nodes.values() | list + graph.sources.values() | list if node.schema | lower == relation.schema | lower -%}
-        {%- do taken.append((node.get('alias') or node.get('identifier') or '') | lower) -%}
+{#-
+    The tables and views of which the name says that a run has made them beside a table: `name`, `purpose`, `run` and when that `began`,
+    whether it `is_view`, and whether the table itself is there (`is_replaced`).
+-#}
+{% macro _left_beside(relation) -%}
+    {%- set beside = ' in ' ~ adapter.quote(relation.schema) ~ " like '" ~ relation.identifier ~ '|' ~ relation.identifier ~ "__*'" -%}
+    {%- set names = run_query('show tables' ~ beside) | map(attribute='tableName') | list -%}
+    {%- set pattern, found, views = '(?i)^' ~ relation.identifier ~ '__([a-z]+)(?:_[0-9]+)?__(([0-9a-f]{8})_[0-9a-f]{8})$', [], [] -%}
+    {%- for name in names if modules.re.search(pattern, name) -%}
+        {%- if loop.first -%}
+            {%- do views.extend(run_query('show views' ~ beside) | map(attribute='viewName')) -%}
+        {%- endif -%}
+        {%- set purpose, run, began = modules.re.findall(pattern, name)[0] -%}
+        {%- do found.append({
+            'name': name, 'purpose': purpose, 'run': run, 'began': began, 'is_view': name in views,
+            'is_replaced': relation.identifier | lower in names | map('lower'),
+        }) -%}
     {%- endfor -%}
-    {%- for attempt in taken -%}
-        {%- do place.update({'name': place.name ~ '_' if place.name | lower in taken else place.name}) -%}
-    {%- endfor -%}
-    {%- do return(api.Relation.create(schema=relation.schema, identifier=place.name, type='table')) -%}
+    {%- do return(found) -%}
 {%- endmacro %}

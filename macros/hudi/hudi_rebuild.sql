@@ -42,11 +42,10 @@
 
 {#- Gives a table that is whole the name of the one that is there, which stands aside meanwhile. -#}
 {% macro hudi_take_name(built, target, existing) -%}
-    {%- set before = hudi_set_aside(target) -%}
+    {%- set before = hudi_beside(target, 'before') -%}
     {%- if existing is not none and existing.is_view -%}
         {%- do adapter.drop_relation(existing) -%}
     {%- elif existing is not none -%}
-        {%- do hudi_drop(before) -%}
         {%- do adapter.rename_relation(existing.incorporate(type='table'), before) -%}
     {%- endif -%}
     {#- As dbt made it: what it finds in the catalog it takes for another table where the name has capitals -#}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +160,8 @@ def test_a_rebuild_that_was_broken_off_between_its_renames_is_taken_up(make_mode
     models = make_models(materialized="incremental", unique_key="id")
     models.write("model", NUMBERS.format(1, 3))
     models.run()
-    models.do(f"alter table {models.relation('model')} rename to {models.relation('model__before')}")
+    before = f"model__before__{int(time.time()):08x}_0123abcd"
+    models.do(f"alter table {models.relation('model')} rename to {models.relation(before)}")
     models.write("model", NUMBERS.format(2, 4))
     models.run()
     assert models.rows("model") == numbers(2, 4)
@@ -503,17 +505,32 @@ def test_a_contract_is_kept_or_the_rows_stay(materialized: str, make_models: Mak
     assert models.rows("model", "id", "value", "label") == [{"id": n, "value": 2, "label": "b"} for n in range(1, 4)]
 
 
-def test_a_rebuild_takes_no_name_of_another_model(make_models: MakeModels) -> None:
+def test_a_rebuild_takes_no_table_of_somebody_else(make_models: MakeModels) -> None:
     models = make_models(materialized="incremental", unique_key="id", on_schema_change="sync_all_columns")
-    models.write("orders__before", NUMBERS.format("'mine'", 4))
     models.write("orders", NUMBERS.format("'a'", 3))
     models.run()
+    theirs = models.relation("orders__before")
+    models.do(f"create table {theirs} using parquet as {NUMBERS.format('1', 4)}")
     models.write("orders", NUMBERS.format("'b' as more, 1", 3))
-    models.run("orders")
+    models.run()
     assert models.tables() == {"orders", "orders__before"}
-    assert models.rows("orders__before") == numbers("mine", 4)
+    assert models.rows("orders__before") == numbers(1, 4)
     assert models.rows("orders") == [{"id": number, "more": "b", "value": 1} for number in (1, 2)]
-    # Nor is the other one taken for what a rebuild has left.
+    # Nor is it taken for what a rebuild has left.
     models.do(f"drop table {models.relation('orders')}")
-    models.run("orders")
-    assert models.rows("orders__before") == numbers("mine", 4)
+    models.run()
+    assert models.rows("orders__before") == numbers(1, 4)
+
+
+def test_what_stands_aside_is_not_dropped_by_the_run_that_fails(make_models: MakeModels) -> None:
+    models = make_models(materialized="table", unique_key="id")
+    models.write("model", NUMBERS.format(1, 3))
+    models.run()
+    aside = "alter table {{ this }} rename to {{ hudi_beside(this, 'before') }}"
+    models.write("model", NUMBERS.format("broken", 3), pre_hook=aside)
+    assert "broken" in models.refusal("model")
+    assert [name[:15] for name in models.tables()] == ["model__before__"]
+    models.write("model", NUMBERS.format("broken", 3))
+    assert "broken" in models.refusal("model")
+    assert models.rows("model") == numbers(1)
+    assert models.tables() == {"model"}
