@@ -29,6 +29,21 @@
     {%- do return(not (existing.is_delta and format == 'delta') and not (existing.is_iceberg and format == 'iceberg')) -%}
 {%- endmacro %}
 
+{#-
+    Removes the files of a table that is about to be dropped, where they are in a folder that dbt has given it below `location_root`: Spark
+    drops such a table without them. Of Hudi's it drops them too.
+-#}
+{% macro files_remove(table) -%}
+    {%- set root, told = config.get('location_root'), {} -%}
+    {%- for row in (run_query('describe table extended ' ~ table) if root else []) -%}
+        {%- do told.update({row[0]: row[1]}) -%}
+    {%- endfor -%}
+    {%- set ours = modules.re.escape((root or '').replace('file://', '').rstrip('/') ~ '/' ~ model.alias) ~ '(?:__[0-9a-f]{8})?$' -%}
+    {%- if told.get('Provider') != 'hudi' and modules.re.match('(?:[\\w+.-]+:(?://[^/]*)?)?' ~ ours, told.get('Location', '')) -%}
+        {%- do run_query('insert overwrite directory ' ~ hudi_text(told.Location) ~ ' using parquet select 1 as nothing where false') -%}
+    {%- endif -%}
+{%- endmacro %}
+
 {#- In place of dbt-spark's: the folder of a table that is there is left to it, for Spark makes none where files are. -#}
 {% macro spark__location_clause() -%}
     {%- set location_root = config.get('location_root') -%}

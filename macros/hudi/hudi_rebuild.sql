@@ -51,6 +51,7 @@
     {#- As dbt made it: what it finds in the catalog it takes for another table where the name has capitals -#}
     {%- do adapter.rename_relation(built, target.incorporate(dbt_created=true)) -%}
     {%- if existing is not none and not existing.is_view -%}
+        {%- do files_remove(before) -%}
         {%- do hudi_drop(before) -%}
         {%- do adapter.drop_relation(before) -%}    {#- dbt forgets it as well -#}
     {%- endif -%}

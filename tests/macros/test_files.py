@@ -43,13 +43,16 @@ def test_what_is_there_stays_where_its_files_cannot_be_made(
 def test_a_table_with_a_place_of_its_own_is_built_anew(make_models: MakeModels) -> None:
     models = make_models()
     place = models.project.root / "elsewhere"
-    for value in ("a", "b"):
+    for value in ("a", "b", "c"):
         models.write(
             "model", NUMBERS.format(f"'{value}'", 3), materialized="table", location_root=str(place), **PARQUET
         )
         models.run()
         assert models.rows("model") == numbers(value)
     assert (place / "model").is_dir()
+    # No copy of the earlier rows is left on the disk.
+    kept = [models.ask(f"select * from parquet.`{folder}` order by 1") for folder in place.iterdir()]
+    assert sorted(kept, key=len) == [[], [], numbers("c")]
 
 
 def test_columns_of_hudi_stay_out_of_files(make_models: MakeModels) -> None:
