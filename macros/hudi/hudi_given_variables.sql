@@ -1,6 +1,6 @@
 {#-
     Variables of the command line (`--vars`) that a model's text asks for, or that of a view or ephemeral model which it reads. A commit
-    keeps their names, among what it tells of the upstreams (`given`).
+    keeps their names, among what it tells of the upstreams (`given`), and so does a view.
 -#}
 {% macro hudi_given_variables() -%}
     {%- set given, asked = invocation_args_dict.get('vars') or {}, [] -%}
@@ -71,8 +71,8 @@
         {%- do hudi_drop(difference) -%}
         {{ exceptions.raise_compiler_error(
             model.unique_id ~ ': got ' ~ row_count ~ ' rows that its select gives no more, expected all rows of the table: ' ~ part
-            ~ '; run it with the --vars of its last run, or with --full-refresh, or ask is_incremental() in its text, which keeps the others; '
-            ~ 'nothing was written'
+            ~ '; run it, and the views that it reads, with the --vars of its last run, or with --full-refresh, '
+            ~ 'or ask is_incremental() in its text, which keeps the others; nothing was written'
         ) }}
     {%- endif -%}
 {%- endmacro %}

@@ -37,7 +37,8 @@
 
     {%- set wanted = hudi_wanted(target_relation, compiled_code) -%}
     {%- if part is none -%}
-        {%- set built_from = dict(upstreams_of_plan(built_from, compiled_code, before.told), given=hudi_given_variables()) -%}
+        {%- set built_from = upstreams_of_plan(built_from, compiled_code, before.told) -%}
+        {%- do built_from.update(given=hudi_given_variables() + built_from.given) -%}
     {%- endif -%}
     {%- if hudi_stays(target_relation, existing) -%}
     {%- elif is_rebuilt -%}

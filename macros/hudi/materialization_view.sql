@@ -1,10 +1,17 @@
-{#- dbt-spark's, but for a view that is there: with `--empty` or `--sample` it would show its readers no rows, or some, from then on. -#}
+{#-
+    dbt-spark's, but for a view that is there: with `--empty` or `--sample` it would show its readers no rows, or some, from then on. A view
+    keeps the variables of the command line by which it was made, for the models that read it.
+-#}
 {% materialization view, adapter='spark', supported_languages=['sql'] %}
     {%- set existing = load_relation(this) -%}
     {%- if hudi_stays(this, existing) -%}
         {%- do return({'relations': [this.incorporate(type='view')]}) -%}
     {%- endif -%}
-    {%- do return(dbt.materialization_view_spark()) -%}
+    {%- set made, given = dbt.materialization_view_spark(), hudi_given_variables() -%}
+    {%- if given -%}
+        {%- do run_query('alter view ' ~ this ~ " set tblproperties ('lakehouse.given' = " ~ hudi_text(given | join(' ')) ~ ')') -%}
+    {%- endif -%}
+    {%- do return(made) -%}
 {% endmaterialization %}
 
 {#- In place of dbt's, for a table whose name a view takes: it goes once the view has been made beside it, and is not lost for a typing error. -#}

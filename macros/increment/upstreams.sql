@@ -17,7 +17,8 @@
     {%- set sql = hudi_statement(sql) -%}
     {%- set plan = _analysed(sql) -%}
     {%- set views = told.views + _relations_in('View \\(`spark_catalog`\\.`([^`]+)`\\.`([^`]+)`', plan) -%}
-    {%- set text = local_md5(([model.compiled_code] + _texts_of(views | map('string') | map('replace', '`', '') | map('lower') | unique | sort)) | join(';')) -%}
+    {%- set shown = _shown(views | map('string') | map('replace', '`', '') | map('lower') | unique | sort) -%}
+    {%- set text = local_md5(([model.compiled_code] + _texts_of(shown)) | join(';')) -%}
     {%- set named = _relations_in('Relation spark_catalog\\.`?([^.`\\[]+)`?\\.`?([^`\\[]+)`?\\[', plan)
         + _relations_in('HiveTableRelation \\[`spark_catalog`\\.`([^`]+)`\\.`([^`]+)`', plan) -%}
     {%- set unnamed = modules.re.findall('(?m)^[ :|+-]*((?:Relation \\[|RelationV2|DataSourceV2|LogicalRDD|InMemoryRelation|View \\(`[^`]+`, ).{0,60})', plan) -%}
@@ -32,6 +33,7 @@
         'tables': _versions(named, told.tables, before),
         'unnamed': unnamed | length,
         'moment': run_started_at.isoformat() if is_moving else '',
+        'given': _given_to(shown),
     }) -%}
 {%- endmacro %}
 
@@ -146,12 +148,23 @@
 {%- endmacro %}
 
 {#- The texts of views. When a view was made says nothing. -#}
-{% macro _texts_of(views) -%}
+{% macro _texts_of(shown) -%}
     {%- set texts = [] -%}
-    {%- for row in _shown(views) -%}
+    {%- for row in shown -%}
         {%- do texts.append(modules.re.sub('(Created Time|Last Access|Created By|Table Properties): .*', '', row['information'])) -%}
     {%- endfor -%}
     {%- do return(texts) -%}
+{%- endmacro %}
+
+{#- The variables of the command line by which views were made, as each keeps them (`materialization_view`). -#}
+{% macro _given_to(shown) -%}
+    {%- set given = [] -%}
+    {%- for row in shown -%}
+        {%- for names in modules.re.findall('(?m)^Table Properties: .*?\\blakehouse[.]given=([^,\\]]*)', row['information']) -%}
+            {%- do given.append(names ~ ' (by which the view ' ~ row[0] ~ '.' ~ row[1] ~ ' was made)') -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {%- do return(given) -%}
 {%- endmacro %}
 
 {#- What the catalog shows of tables and views: schema, name, and `information`. One question for those of a schema. -#}

@@ -258,9 +258,14 @@ def test_variables_remove_no_row_by_other_ways(make_models: MakeModels) -> None:
     # As it was built by a variable, so it stays without.
     models.write("narrowed", NUMBERS.format("'a'", 5) + "{% if not var('whole', false) %} where id >= 3{% endif %}")
     assert models.dbt("run", "--select", "narrowed", "--vars", "whole: true")["narrowed"].status == "success"
-    told = "expected all rows of the table: its text asks for --vars whole, which its last run had; run it with"
+    told = "expected all rows of the table: its text asks for --vars whole, which its last run had; run it"
     assert told in models.refusal("narrowed")
     assert models.rows("narrowed") == numbers("a", 5)
+    # A view that a run with a variable has made is read by a later one, without.
+    assert models.dbt("run", "--select", "shown", "--vars", "since: 3")["shown"].status == "success"
+    told = f"its text asks for --vars since (by which the view {models.relation('shown')} was made); run it"
+    assert told in models.refusal("of_shown")
+    assert models.rows("of_shown") == numbers("a", 5)
     models.write("synced", NUMBERS.format("1 as more, 'a'", 5) + since)
     models.write("reformatted", NUMBERS.format("'a'", 5) + since)
     refused = models.dbt("run", "--vars", "since: 3")
