@@ -18,14 +18,17 @@
     {%- set plan = _analysed(sql) -%}
     {%- set views = told.views + _relations_in('View \\(`spark_catalog`\\.`([^`]+)`\\.`([^`]+)`', plan) -%}
     {%- set shown = _shown(views | map('string') | map('replace', '`', '') | map('lower') | unique | sort) -%}
-    {%- set text = local_md5(([model.compiled_code] + _texts_of(shown)) | join(';')) -%}
+    {%- set texts = _texts_of(shown) | join(';') -%}
+    {%- set text = local_md5([model.compiled_code, texts] | join(';')) -%}
     {%- set named = _relations_in('Relation spark_catalog\\.`?([^.`\\[]+)`?\\.`?([^`\\[]+)`?\\[', plan)
         + _relations_in('HiveTableRelation \\[`spark_catalog`\\.`([^`]+)`\\.`([^`]+)`', plan) -%}
     {%- set unnamed = modules.re.findall('(?m)^[ :|+-]*((?:Relation \\[|RelationV2|DataSourceV2|LogicalRDD|InMemoryRelation|View \\(`[^`]+`, ).{0,60})', plan) -%}
     {%- if before is not none and before.text == text -%}
         {%- set is_moving = before.moment != '' -%}
     {%- else -%}
-        {%- set is_moving = _asks_for_time(sql ~ plan) or not _is_deterministic(sql) -%}
+        {#- Of a literal such as timestamp 'now' a plan shows the value alone -#}
+        {%- set of_views = modules.re.findall('(?s)\\nView Text: (.*?)\\nView Original Text: ', texts) | join -%}
+        {%- set is_moving = _asks_for_time(sql ~ plan ~ of_views) or not _is_deterministic(sql) -%}
     {%- endif -%}
     {%- do return({
         'text': text,
@@ -133,7 +136,8 @@
 {% macro _asks_for_time(text) -%}
     {%- set moments = '\\s*(now|today|tomorrow|yesterday)' -%}
     {%- set asks = "\\b(current_date|current_timestamp|localtimestamp|now\\s*\\(|curdate|unix_timestamp\\s*\\(\\s*\\))"
-        ~ "|\\b(to_)?(date|timestamp)(_ltz|_ntz)?\\s*(\\(\\s*['\"]?|['\"])" ~ moments ~ "|\\bcast\\(" ~ moments ~ "\\s+as (date|timestamp)" -%}
+        ~ "|\\b(try_)?(to_)?(date|timestamp)(_ltz|_ntz)?\\s*(\\(\\s*['\"]?|['\"])" ~ moments
+        ~ "|\\b(try_)?cast\\(" ~ moments ~ "(\\s+[\\w/:+-]+)?\\s+as (date|timestamp)" -%}
     {%- do return(modules.re.search(asks, text, modules.re.IGNORECASE) is not none) -%}
 {%- endmacro %}
 

@@ -249,6 +249,8 @@ CHANCE = {
     "by_word": "cast('now' as timestamp)",
     "by_day": "to_date('today')",
     "by_call": "timestamp('now')",
+    "by_literal": "timestamp 'now'",
+    "by_zone": "try_cast('today CET' as timestamp)",
 }
 
 
