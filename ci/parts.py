@@ -14,6 +14,8 @@ for _ in range(9):
 _CODE = re.compile(rf"(?s)\{{[{{%](?:(?!%\}}){_INNER})*[%}}]\}}")
 _CONFIG = re.compile(r"\{\{-?\s*config\s*\(")
 _THIS = re.compile(r"(?<![\w.])this(?!\w|\s*\.\s*(?:name|identifier|table)\b)")
+_ASKS = re.compile(r"\b(?:load_relation|get_relation)\b")
+_MODEL = re.compile(r"(?<![\w.])model\s*(?:\[|\.\s*(?:name|alias)\b)")
 _REFRESH = re.compile(r"\b(?:flags\s*\.\s*FULL_REFRESH|invocation_args_dict\s*\.\s*full_refresh|should_full_refresh)\b")
 
 _OF_DBT = ("dbt", "dbt_spark", "dbt_athena")
@@ -34,7 +36,7 @@ def why_a_part(node: Mapping[str, Any], macros: Mapping[str, Any]) -> str | None
         return "asks is_incremental()"
     if node["config"].get("materialized") == "incremental":
         code = "\n".join(_own_codes(node, macros))
-        if _says(code, _THIS):
+        if _says(code, _THIS) or (_says(code, _ASKS) and _says(code, _MODEL)):
             return "reads itself, or asks for its own table"
         if _says(code, _REFRESH):
             return "asks for --full-refresh"

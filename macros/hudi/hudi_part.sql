@@ -18,12 +18,15 @@
 {%- endmacro %}
 
 {#-
-    Whether a select reads its own table, or may ask whether it is there, by `this` in the code of Jinja, its own or that of its macros.
-    A name alone (`this.name`) is what a select says of itself, and in `config(...)` it is for others.
+    Whether a select reads its own table, or may ask whether it is there, by `this` or by the names of `model` in the code of Jinja, its own
+    or that of its macros. A name alone (`this.name`) is what a select says of itself, and in `config(...)` it is for others.
 -#}
 {% macro _reads_itself(sql, raw_codes) -%}
     {%- set name = modules.re.escape(hudi_name(this) | lower) -%}
     {%- if modules.re.search('(?<![\\w.])(?:spark_catalog\\.)?' ~ name ~ '(?!\\w)', sql.replace('`', '') | lower) -%}
+        {%- do return(true) -%}
+    {%- endif -%}
+    {%- if _says(raw_codes, '\\b(?:load_relation|get_relation)\\b') and _says(raw_codes, '(?<![\\w.])model\\s*(?:\\[|\\.\\s*(?:name|alias)\\b)') -%}
         {%- do return(true) -%}
     {%- endif -%}
     {%- do return(_says(raw_codes, '(?<![\\w.])this(?!\\w|\\s*\\.\\s*(?:name|identifier|table)\\b)')) -%}

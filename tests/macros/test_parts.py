@@ -169,6 +169,9 @@ GUARDED = {
     "{{% set there = load_relation(api.Relation.create(schema=model.schema, identifier=name)) %}}"
     + NUMBERS
     + "{{% if there %}} where id > (select max(id) from spark_catalog.{{{{ table }}}}){{% endif %}}",
+    "named_by_its_node": "{{% set named = api.Relation.create(schema=model.schema, identifier=model['alias']) %}}"
+    + NUMBERS
+    + "{{% if load_relation(named) %}} where id > 3{{% endif %}}",
     "by_a_macro": NUMBERS + "{{% if execute %}}{{{{ newer() }}}}{{% endif %}}",
 }
 WHOLE = {

@@ -125,6 +125,7 @@ def by_a_macro(project: Project) -> None:
     project.macros = {f"macro.shop.{name}": {"depends_on": {"macros": called}} for name, called in calls.items()}
     # A guard of its own reads the table as well; who only names it, or tells a hook of it, does not.
     asking = "{% set there = load_relation(this) %} select 1"
+    by_its_node = "{% set there = load_relation(api.Relation.create(identifier=model.name)) %} select 1"
     told = "meta={'by': {'a': {'id': 'id'}}}, post_hook='analyze table {{ this }}'"
     naming = f"{{{{ config({told}) }}}} {{# this #}} select '{{{{ this.name }}}}' as name, 'this'"
     more = "select 1 {% if not flags.FULL_REFRESH %} where false {% endif %}"
@@ -135,7 +136,7 @@ def by_a_macro(project: Project) -> None:
         "macro.dbt.no": {"macro_sql": "{{ flags.FULL_REFRESH }}", "depends_on": {"macros": []}},
     }
     for name, sql, called in (
-        ("guarded", asking, ()), ("named", naming, ()), ("refreshed", more, ()),
+        ("guarded", asking, ()), ("named", naming, ()), ("refreshed", more, ()), ("by_its_node", by_its_node, ()),
         ("calling", calling, ("those_not_there",)), ("hooked", "select 1", ("there",)),
     ):  # fmt: skip
         project.model(name, [STAGING], "models/marts/sales", materialized="incremental", sql=sql)
@@ -203,7 +204,7 @@ CHANGES: dict[str, tuple[Callable[[Project], object], set[str]]] = {
     ),
     "undocumented_macros": (undocumented_macros, {"newer", "_part"}),
     "macro_folders": (calling_upwards, {"newest"}),
-    "incremental_parts": (by_a_macro, {"fct_orders", "guarded", "refreshed", "calling"}),
+    "incremental_parts": (by_a_macro, {"fct_orders", "guarded", "refreshed", "calling", "by_its_node"}),
     "public_models_without_contract": (
         lambda p: p.nodes[MART]["config"]["contract"].update(enforced=False), {"fct_orders"},
     ),
