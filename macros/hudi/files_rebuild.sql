@@ -1,6 +1,7 @@
 {#-
-    Builds a model of files anew where something has its name already. dbt-spark drops that first: of a select that fails, or a format
-    that Spark does not know, there would be no table left. Here it goes when the new one is whole, as of a Hudi table.
+    Builds a model of files. dbt-spark drops what has its name first: of a select that fails, or a format that Spark does not know, there
+    would be no table left. Here it goes when the new one is whole, as of a Hudi table. dbt-spark builds a first table in its place: of a
+    run that was killed a folder would be left there, where Spark makes no table.
 -#}
 {% macro files_rebuild(existing) -%}
     {%- set target = this.incorporate(type='table') -%}
@@ -20,13 +21,28 @@
     {%- do return({'relations': [target]}) -%}
 {%- endmacro %}
 
-{#- Whether dbt-spark would drop it: a table of Delta or Iceberg it replaces. -#}
-{% macro files_are_dropped(existing) -%}
-    {%- if existing is none -%}
-        {%- do return(false) -%}
-    {%- endif -%}
+{#- Whether a model is: not where dbt-spark replaces a table of Delta or Iceberg, or makes the first one. -#}
+{% macro files_are_built_beside(existing) -%}
     {%- set format = config.get('file_format') -%}
+    {%- if existing is none -%}
+        {%- do return(format not in ['delta', 'iceberg']) -%}
+    {%- endif -%}
     {%- do return(not (existing.is_delta and format == 'delta') and not (existing.is_iceberg and format == 'iceberg')) -%}
+{%- endmacro %}
+
+{#-
+    dbt-spark's, but for a table of files without partitions: Spark removes all of its files before it has computed a row, and of a select
+    that fails there would be no row left. Here another table takes its name.
+-#}
+{% macro get_insert_overwrite_sql(source_relation, target_relation, existing_relation) -%}
+    {%- if config.get('partition_by') or not files_are_built_beside(existing_relation) -%}
+        {%- do return(dbt.get_insert_overwrite_sql(source_relation, target_relation, existing_relation)) -%}
+    {%- endif -%}
+    {%- set built = hudi_beside(target_relation, 'built') -%}
+    {%- set names = adapter.get_columns_in_relation(target_relation) | map(attribute='name') -%}
+    {%- do run_query(create_table_as(false, built, 'select ' ~ hudi_quoted(names) ~ ' from ' ~ source_relation)) -%}
+    {%- do hudi_take_name(built, target_relation, existing_relation) -%}
+    {%- do return("select 'another table has taken its name' as result") -%}
 {%- endmacro %}
 
 {#-

@@ -13,7 +13,7 @@
                 model.unique_id ~ ": got file_format = '" ~ config.get('file_format') ~ "', expected 'hudi', with which its table was made: "
                 ~ "rows would be added beside those of their keys; dbt run --full-refresh makes it anew; nothing was written"
             ) }}
-        {%- elif files_are_dropped(existing) and (existing.is_view or should_full_refresh()) -%}
+        {%- elif files_are_built_beside(existing) and (existing is none or existing.is_view or should_full_refresh()) -%}
             {%- do dbt_spark_validate_get_file_format(config.get('file_format', 'parquet')) -%}
             {%- do return(files_rebuild(existing)) -%}
         {%- endif -%}

@@ -7,7 +7,7 @@
         {%- set existing = hudi_present(this) -%}
         {%- if hudi_stays(this, existing) -%}
             {%- do return({'relations': [this]}) -%}
-        {%- elif files_are_dropped(existing) -%}
+        {%- elif files_are_built_beside(existing) -%}
             {%- do return(files_rebuild(existing)) -%}
         {%- endif -%}
         {%- do return(dbt.materialization_table_spark()) -%}

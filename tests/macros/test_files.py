@@ -40,6 +40,19 @@ def test_what_is_there_stays_where_its_files_cannot_be_made(
     assert models.tables() == {"model"}
 
 
+def test_a_run_that_fails_overwrites_nothing(make_models: MakeModels) -> None:
+    models = make_models(materialized="incremental", incremental_strategy="insert_overwrite", **PARQUET)
+    broken, names = "if(id = 2, raise_error('broken'), 'a')", ("whole", "parted")
+    for value, upto in (("'a'", 3), (broken, 4), ("'a'", 4)):
+        models.write("whole", NUMBERS.format(value, upto))
+        models.write("parted", NUMBERS.format(value, upto), partition_by="value")
+        outcomes = models.dbt("run")
+        assert [outcomes[name].status for name in names] == ["error" if value == broken else "success"] * 2
+        for name in names:
+            assert models.rows(name) == numbers("a", 3 if value == broken else upto), name
+    assert models.tables() == set(names)
+
+
 def test_a_table_with_a_place_of_its_own_is_built_anew(make_models: MakeModels) -> None:
     models = make_models()
     place = models.project.root / "elsewhere"
