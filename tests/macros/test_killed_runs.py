@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import new_project
@@ -185,14 +186,15 @@ def test_a_first_snapshot_that_is_killed_is_taken_again(phase: str, spark: Spark
 @pytest.mark.slow
 def test_a_first_table_of_files_that_is_killed_is_built_again(spark: SparkSession, tmp_path: Path) -> None:
     killed = Killed(spark, tmp_path)
-    killed.models.write("model", "select id from range(30000000)", materialized="table", file_format="parquet", options={})
+    files: dict[str, Any] = {"materialized": "table", "file_format": "parquet", "options": {}}
+    killed.models.write("model", "select id from range(30000000)", **files)
 
     def seen(schema: Path) -> set[str]:
         return {str(path) for path in schema.glob("model*/_temporary")}
 
     with child_of(RUNS_DBT, killed.models.project.root, tmp_path / "lake") as child:
         assert wait_until_new(seen, killed.folder().parent, child, lambda: killed.run(child), "writing")
-    killed.models.write("model", f"select id from range({ROWS})", materialized="table", file_format="parquet", options={})
+    killed.models.write("model", f"select id from range({ROWS})", **files)
     with child_of(RUNS_DBT, killed.models.project.root, tmp_path / "lake") as child:
         killed.run(child)
         child.answer()
