@@ -10,8 +10,7 @@ sudo=""
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 echo "installing ${missing[*]}"
-export DEBIAN_FRONTEND=noninteractive
-if ! { $sudo apt-get update -qq && $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+if ! { $sudo apt-get update -qq && $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
     cat "$log" >&2
     echo "error: ${missing[*]} cannot be installed; install them and run again" >&2
     exit 1

@@ -77,7 +77,7 @@ def compiled(
         done = dbtRunner().invoke(["--quiet", *words, *rooms, "--log-path", str(target)])
         if not done.success:
             raise LakeError(
-                str(done.exception or "a model does not compile"), where="dbt compile", action="see logs/dbt.log"
+                str(done.exception or "a model does not compile"), where="dbt compile", action=f"see {target / 'dbt.log'}"
             )
     finally:
         os.chdir(here)

@@ -31,7 +31,7 @@ SemanticType = Literal[
 
 
 class QuarantineLimit(BaseModel):
-    """How many events of a run may be quarantined before the run fails instead: a number of rows, a share, or both.
+    """How many events of a batch may be quarantined before the run fails instead: a number of rows, a share, or both.
 
     Where none is declared, what is too much is set aside and the rest landed; the table is told to be unwell
     (`ingest.landing.health.judged`).
