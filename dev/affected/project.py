@@ -76,9 +76,8 @@ def compiled(
     try:
         done = dbtRunner().invoke(["--quiet", *words, *rooms, "--log-path", str(target)])
         if not done.success:
-            raise LakeError(
-                str(done.exception or "a model does not compile"), where="dbt compile", action=f"see {target / 'dbt.log'}"
-            )
+            told = str(done.exception or "a model does not compile")
+            raise LakeError(told, where="dbt compile", action=f"see {target / 'dbt.log'}")
     finally:
         os.chdir(here)
     manifest: Mapping[str, Any] = json.loads((target / "manifest.json").read_text(encoding="utf-8"))
