@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 _TEXT = r"""(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")"""
@@ -23,16 +23,8 @@ _OF_DBT = ("dbt", "dbt_spark", "dbt_athena")
 
 def why_a_part(node: Mapping[str, Any], macros: Mapping[str, Any]) -> str | None:
     """Why a model may select a part of its rows; none where it selects all of them."""
-
-    def asks(key: str, seen: set[str]) -> bool:
-        if key in seen:
-            return False
-        seen.add(key)
-        called = macros.get(key, {}).get("depends_on", {}).get("macros", [])
-        return key.endswith(".is_incremental") or any(asks(each, seen) for each in called)
-
-    seen: set[str] = set()
-    if any(asks(each, seen) for each in node.get("depends_on", {}).get("macros", [])):
+    called = _calls(node)
+    if any(key.endswith(".is_incremental") for key in reached(called, lambda key: _calls(macros.get(key, {})))):
         return "asks is_incremental()"
     if node["config"].get("materialized") == "incremental":
         code = "\n".join(_own_codes(node, macros))
@@ -45,15 +37,31 @@ def why_a_part(node: Mapping[str, Any], macros: Mapping[str, Any]) -> str | None
 
 def _own_codes(node: Mapping[str, Any], macros: Mapping[str, Any]) -> list[str]:
     """The text of a model, and those of the macros that it calls, and that they call; no hook's, and none of dbt's."""
-    text, found = node.get("raw_code", ""), dict[str, str]()
-    called = node.get("depends_on", {}).get("macros", [])
-    waiting = [key for key in called if _says(text, re.compile(rf"\b{key.split('.')[-1]}\b"))]
+    text = node.get("raw_code", "")
+
+    def is_own(key: str) -> bool:
+        return key in macros and key.split(".")[1] not in _OF_DBT
+
+    called = [key for key in _calls(node) if _says(text, re.compile(rf"\b{key.split('.')[-1]}\b"))]
+    found = reached(called, lambda key: _calls(macros[key]) if is_own(key) else ())
+    return [text, *(macros[key].get("macro_sql", "") for key in sorted(found) if is_own(key))]
+
+
+def _calls(node: Mapping[str, Any]) -> Sequence[str]:
+    """The macros that a node or a macro of the manifest calls."""
+    found: Sequence[str] = node.get("depends_on", {}).get("macros", [])
+    return found
+
+
+def reached(begin: Iterable[str], calls: Callable[[str], Iterable[str]]) -> set[str]:
+    """Some macros, what they call, what these call, and so on."""
+    waiting, found = [*begin], set[str]()
     while waiting:
         key = waiting.pop()
-        if key in macros and key not in found and key.split(".")[1] not in _OF_DBT:
-            found[key] = macros[key].get("macro_sql", "")
-            waiting += macros[key]["depends_on"]["macros"]
-    return [text, *found.values()]
+        if key not in found:
+            found.add(key)
+            waiting += calls(key)
+    return found
 
 
 def _says(raw_code: str, pattern: re.Pattern[str]) -> bool:

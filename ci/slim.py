@@ -31,6 +31,7 @@ from dbt.cli.main import dbtRunner, dbtRunnerResult
 from dbt.contracts.graph.manifest import Manifest
 from rich.console import Console
 
+from ci.parts import reached
 from dev.commands import Built, run_dbt
 from ingest.errors import LakeError
 
@@ -130,12 +131,8 @@ class _Commands:
         """The names of macros that write tables, and are others than in main's manifest: materializations, and what
         these call, of which dbt tells no model."""
         macros = self.manifest.macros
-        waiting, found = [key for key in macros if key.split(".")[-1].startswith("materialization_")], set[str]()
-        while waiting:
-            key = waiting.pop()
-            if key in macros and key not in found:
-                found.add(key)
-                waiting += macros[key].depends_on.macros
+        writes = [key for key in macros if key.split(".")[-1].startswith("materialization_")]
+        found = reached(writes, lambda key: macros[key].depends_on.macros if key in macros else ()) & macros.keys()
         main = {key: macro["macro_sql"] for key, macro in theirs["macros"].items()}
         return sorted(macros[key].name for key in found if macros[key].macro_sql != main.get(key))
 

@@ -14,6 +14,7 @@ from pyspark.sql import types as T
 
 from ingest.config.connections import EventConnection
 from ingest.config.connectors import SAYS_DELETED_ROWS, SAYS_ROWS, ordering_columns
+from ingest.config.lake import is_absolute
 from ingest.config.project import Project
 from ingest.config.tables import Column, ColumnOptions, IngestOptions, Table
 from ingest.errors import DeclarationError
@@ -71,8 +72,9 @@ def _refuse_one_place(table: Table, other: Table) -> None:
 
 def _place_of(table: Table) -> str:
     """Where a table lies, as far as a declaration says it: a relative location is in the folder of its schema."""
-    is_absolute = "://" in table.location or table.location.startswith("/")
-    return f"{re.sub('^file:/+', '/', table.location) if is_absolute else f'{table.schema.lower()}:{table.location}'}/"
+    if is_absolute(table.location):
+        return f"{re.sub('^file:/+', '/', table.location)}/"
+    return f"{table.schema.lower()}:{table.location}/"
 
 
 def refuse_shared_relations(sources: Sequence[tuple[str, tuple[Table, ...]]]) -> None:

@@ -16,6 +16,11 @@ def is_on_s3(place: str) -> bool:
     return place.startswith(_S3)
 
 
+def is_absolute(place: str) -> bool:
+    """Whether a location says by itself where it is, and not within the folder of a schema."""
+    return "://" in place or place.startswith("/")
+
+
 def required_table_version(place: str) -> int | None:
     """The version of the format of Hudi's tables that readers of a place need, where none is declared; None where any
     will do."""

@@ -31,7 +31,7 @@ from ingest.config.checks import (
     require_topics,
 )
 from ingest.config.connections import EventConnection
-from ingest.config.lake import required_table_version
+from ingest.config.lake import is_absolute, required_table_version
 from ingest.config.project import Project
 from ingest.config.rendering import Yaml, declaration_error, read_yaml
 from ingest.config.schema_files import with_meanings
@@ -250,7 +250,7 @@ def _table(project: Project, file: Path, source: str, schema: str, defaults: Yam
     refusals = Refusals()
     external = refusals.of(_external, raw, where=where)
     location = _SLASHES.sub("/", str((external or {}).get("location") or name)).rstrip("/") or "/"
-    version = required_table_version(location if _is_absolute(location) else project.lake_root)
+    version = required_table_version(location if is_absolute(location) else project.lake_root)
     by_place = {} if version is None else {"table_version": version}
     options = refusals.of(_options, {**by_place, **defaults, **_ingest_meta(raw, where=where)}, where=where)
     columns, excluded = refusals.of(_columns, project, raw, where=where) or ((), ())
@@ -320,10 +320,6 @@ def _connection(
         refusals.of(require_topics, options, connection, where=where)
     refusals.tell()
     return connection
-
-
-def _is_absolute(location: str) -> bool:
-    return "://" in location or location.startswith("/")
 
 
 def _external(raw: Yaml, *, where: str) -> Yaml:

@@ -161,14 +161,22 @@ def _with_older_ids(rows: DataFrame, known: DataFrame) -> DataFrame:
 def waiting(spark: SparkSession, table: Table) -> DataFrame | None:
     """The quarantined events of a table; None where the source never had any."""
     every = _read(spark, of(table.schema))
-    return None if every is None else every.where(F.col("source_table") == table.name)
+    return None if every is None else _of_table(every, table)
 
 
 def kept(spark: SparkSession, table: Table) -> Iterator[tuple[Ledger, DataFrame]]:
     """Each ledger that may hold events of a table as they were read, with these."""
     for ledger in (of(table.schema), replayed(table.schema)):
         if (every := _read(spark, ledger)) is not None:
-            yield ledger, every.where(F.col("source_table") == table.name)
+            yield ledger, _of_table(every, table)
+
+
+def _of_table(every: DataFrame, table: Table) -> DataFrame:
+    return every.where(F.col("source_table") == table.name)
+
+
+def _commits_of(replays: DataFrame) -> frozenset[str]:
+    return frozenset(row["commit"] for row in replays.select("commit").distinct().collect())
 
 
 def settle(spark: SparkSession, table: Table, events: DataFrame, commit: str) -> None:
@@ -202,8 +210,8 @@ def _remember(spark: SparkSession, table: Table, events: DataFrame, commit: str)
         done.write(spark, events.withColumns({"commit": F.lit(commit), "replayed_at": F.current_timestamp()}), "upsert")
         known = done.read(spark)
         assert known is not None
-        mine = known.where(F.col("source_table") == table.name)
-        commits = {row["commit"] for row in mine.select("commit").distinct().collect()}
+        mine = _of_table(known, table)
+        commits = _commits_of(mine)
         if old := commits - SilverTable.of(spark, table).hudi.timeline.revocable(commits):
             done.write(spark, mine.where(F.col("commit").isin(sorted(old))), "delete")
 
@@ -227,8 +235,7 @@ def restore(silver: SilverTable) -> int:
         every, known = ledger.read(spark), done.read(spark)
         assert every is not None
         assert known is not None
-        is_back = (F.col("source_table") == table.name) & F.col("commit").isin(sorted(gone))
-        back = known.where(is_back).localCheckpoint()
+        back = _of_table(known, table).where(F.col("commit").isin(sorted(gone))).localCheckpoint()
         # One that was set aside anew is there already.
         lacking = back.join(every.select("quarantine_id"), "quarantine_id", "left_anti")
         ledger.write(spark, lacking.drop("commit", "replayed_at"), "upsert")
@@ -256,8 +263,7 @@ def _replays(silver: SilverTable) -> frozenset[str]:
     def read() -> frozenset[str]:
         known = done.read(spark)
         assert known is not None
-        mine = known.where(F.col("source_table") == table.name)
-        return frozenset(row["commit"] for row in mine.select("commit").distinct().collect())
+        return _commits_of(_of_table(known, table))
 
     last = next(done.hudi(spark).timeline.instants(), None)
     return shared.built(f"replays of {table.relation}", last, read)

@@ -15,7 +15,7 @@
             ) }}
         {%- elif files_are_built_beside(existing) and (existing is none or existing.is_view or should_full_refresh()) -%}
             {%- do dbt_spark_validate_get_file_format(config.get('file_format', 'parquet')) -%}
-            {%- do return(files_rebuild(existing)) -%}
+            {%- do return(build_beside(existing, compiled_code)) -%}
         {%- endif -%}
         {%- do return(dbt.materialization_incremental_spark()) -%}
     {%- endif -%}

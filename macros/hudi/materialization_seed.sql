@@ -3,7 +3,7 @@
     killed, there would be no table, or a part of one, and incremental models would remove what they had of it.
 -#}
 {% materialization seed, adapter='spark' %}
-    {%- set target, existing, rows = this.incorporate(type='table'), hudi_present(this), load_agate_table() -%}
+    {%- set existing, rows = hudi_present(this), load_agate_table() -%}
     {%- if existing is not none and existing.is_view -%}
         {%- do exceptions.raise_compiler_error("Cannot seed to '" ~ this ~ "', it is a view") -%}
     {%- endif -%}
@@ -12,15 +12,9 @@
 
     {{ run_hooks(pre_hooks) }}
 
-    {%- set written = hudi_beside(target, 'built') -%}
+    {%- set written = hudi_beside(this, 'built') -%}
     {%- call noop_statement('main', 'INSERT ' ~ rows.rows | length, 'INSERT', rows.rows | length) -%}
         {{ seed_write(written, rows) }}
     {%- endcall -%}
-    {%- do persist_docs(written, model) -%}
-    {%- do hudi_take_name(written, target, existing) -%}
-    {%- do apply_grants(target, config.get('grants'), should_revoke(existing, full_refresh_mode=true)) -%}
-
-    {{ run_hooks(post_hooks) }}
-
-    {{ return({'relations': [target]}) }}
+    {{ return(named_when_whole(written, existing)) }}
 {% endmaterialization %}

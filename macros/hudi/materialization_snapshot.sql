@@ -24,31 +24,12 @@
         {%- endif -%}
         {%- do snapshot_require_keys(model['compiled_code']) -%}
         {%- if existing is none -%}
-            {{ return(_first_snapshot(this.incorporate(type='table'))) }}
+            {#- Of a run that is killed dbt would leave a folder in its place that is no table, and each later one failed -#}
+            {%- set strategy = strategy_dispatch(config.get('strategy'))(model, 'snapshotted_data', 'source_data', model['config'], false) -%}
+            {{ return(build_beside(none, build_snapshot_table(strategy, model['compiled_code']))) }}
         {%- elif existing.is_hudi -%}
             {%- do snapshot_drop_staged_columns(existing) -%}
         {%- endif -%}
     {%- endif -%}
     {{ return(dbt.materialization_snapshot_spark()) }}
 {% endmaterialization %}
-
-{#-
-    The first versions, built beside and named when they are whole. dbt builds them in their place: a run that was killed left a folder
-    there that is no table, and each later one failed.
--#}
-{% macro _first_snapshot(target) -%}
-    {{ run_hooks(pre_hooks) }}
-
-    {%- set built = hudi_beside(target, 'built') -%}
-    {%- set strategy = strategy_dispatch(config.get('strategy'))(model, 'snapshotted_data', 'source_data', model['config'], false) -%}
-    {%- call statement('main') -%}
-        {{ create_table_as(false, built, build_snapshot_table(strategy, model['compiled_code'])) }}
-    {%- endcall -%}
-    {%- do persist_docs(built, model) -%}
-    {%- do hudi_take_name(built, target, none) -%}
-    {%- do apply_grants(target, config.get('grants'), should_revoke(none, full_refresh_mode=false)) -%}
-
-    {{ run_hooks(post_hooks) }}
-
-    {%- do return({'relations': [target]}) -%}
-{%- endmacro %}

@@ -8,7 +8,7 @@
         {%- if hudi_stays(this, existing) -%}
             {%- do return({'relations': [this]}) -%}
         {%- elif files_are_built_beside(existing) -%}
-            {%- do return(files_rebuild(existing)) -%}
+            {%- do return(build_beside(existing, compiled_code)) -%}
         {%- endif -%}
         {%- do return(dbt.materialization_table_spark()) -%}
     {%- endif -%}

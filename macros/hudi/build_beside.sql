@@ -1,17 +1,22 @@
 {#-
-    Builds a model of files. dbt-spark drops what has its name first: of a select that fails, or a format that Spark does not know, there
-    would be no table left. Here it goes when the new one is whole, as of a Hudi table. dbt-spark builds a first table in its place: of a
-    run that was killed a folder would be left there, where Spark makes no table.
+    Builds a table beside what has its name, and names it when it is whole, as a Hudi table is. dbt-spark drops what has the name first: of
+    a select that fails, or a format that Spark does not know, there would be no table left. It builds a first table in its place: of a run
+    that was killed a folder would be left there, where Spark makes no table.
 -#}
-{% macro files_rebuild(existing) -%}
-    {%- set target = this.incorporate(type='table') -%}
-    {%- set built = hudi_beside(target, 'built') -%}
+{% macro build_beside(existing, sql) -%}
+    {%- set built = hudi_beside(this, 'built') -%}
 
     {{ run_hooks(pre_hooks) }}
 
     {%- call statement('main') -%}
-        {{ create_table_as(false, built, compiled_code) }}
+        {{ create_table_as(false, built, sql) }}
     {%- endcall -%}
+    {%- do return(named_when_whole(built, existing)) -%}
+{%- endmacro %}
+
+{#- The end of a materialization whose table was built beside: its comments, name and grants, and the hooks behind it. -#}
+{% macro named_when_whole(built, existing) -%}
+    {%- set target = this.incorporate(type='table') -%}
     {%- do persist_docs(built, model) -%}
     {%- do hudi_take_name(built, target, existing) -%}
     {%- do apply_grants(target, config.get('grants'), should_revoke(existing, full_refresh_mode=true)) -%}
@@ -50,10 +55,8 @@
     drops such a table without them. Of Hudi's it drops them too.
 -#}
 {% macro files_remove(table) -%}
-    {%- set root, told = config.get('location_root'), {} -%}
-    {%- for row in (run_query('describe table extended ' ~ table) if root else []) -%}
-        {%- do told.update({row[0]: row[1]}) -%}
-    {%- endfor -%}
+    {%- set root = config.get('location_root') -%}
+    {%- set told = _described(table) if root else {} -%}
     {%- set ours = modules.re.escape((root or '').replace('file://', '').rstrip('/') ~ '/' ~ model.alias) ~ '(?:__[0-9a-f]{8})?$' -%}
     {%- if told.get('Provider') != 'hudi' and modules.re.match('(?:[\\w+.-]+:(?://[^/]*)?)?' ~ ours, told.get('Location', '')) -%}
         {%- do run_query('insert overwrite directory ' ~ hudi_text(told.Location) ~ ' using parquet select 1 as nothing where false') -%}
