@@ -37,7 +37,7 @@ logs: setup  ## The end of its logs (FOLLOW=1: go on)
 test: setup  ## The tests that need no server, in two processes
 	pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 40 --durations-min 5
 
-test-real: setup  ## The tests against real servers, whose packages dev/servers.sh installs (Debian; as root)
+test-real: setup  ## The tests against real servers, whose packages dev/servers.sh installs (Debian; as root or by sudo)
 	@bash dev/servers.sh
 	pytest -n 2 --dist loadfile -m "real and not long" tests/real
 
@@ -52,7 +52,7 @@ test-slow: setup  ## The whole covering array of forms; histories, transactions,
 	pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not long and not athena"
 	pytest -n 2 --dist loadfile -m "athena and slow and not long" tests/athena --ignore tests/athena/engine
 
-test-long: setup  ## Many random histories and crashes: two hours or more; prints cases an hour (real servers: as root)
+test-long: setup  ## Many random histories and crashes: two hours or more; prints cases an hour (real servers: as root or by sudo)
 	@bash dev/servers.sh
 	pytest -n 2 -m "long and not athena"
 	pytest -m "long and athena" tests/athena/engine
