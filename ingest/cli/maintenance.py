@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from ingest.cli.console import out, show_rows, tell_error, told_plainly
 from ingest.cli.options import (
@@ -25,6 +27,7 @@ from ingest.cli.options import (
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source
 from ingest.errors import InputError, LakeError
+from ingest.landing.failures import error_of
 from ingest.operations.erase import erase, lines_of, parse_key
 from ingest.operations.position import set_position, tables_of
 from ingest.operations.purge import purge
@@ -56,10 +59,12 @@ def purge_tombstones(
         rows, failed = [], False
         for table in chosen:
             try:
-                rows.append({"table": table.name, "purged": purge(spark, table)})
-            except LakeError as error:
-                failed = True
-                tell_error(error.message)
+                rows.append({"table": table.name, "purged": purge(spark, table), "error": None})
+            except (LakeError, PySparkException, Py4JJavaError) as error:
+                failed, told = True, error_of(table, error).message
+                tell_error(told)
+                if as_json:
+                    rows.append({"table": table.name, "purged": 0, "error": told})
     show_rows(rows, ("table", "purged"), as_json, nothing="nothing was purged")
     if failed:
         raise typer.Exit(1)

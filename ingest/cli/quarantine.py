@@ -21,8 +21,7 @@ from ingest.cli.options import (
 )
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source
-from ingest.errors import LakeError
-from ingest.landing.table import Landed
+from ingest.landing.run import land_safely
 from ingest.operations.quarantine import LISTED, SHOWN, quarantined, quarantined_by_reason
 from ingest.operations.replay import replay
 from ingest.silver.state import Counts
@@ -88,14 +87,12 @@ def quarantine_replay(
         results = []
         for table in chosen:
             err.print(f"{table.name}: replaying")
-            try:
-                results.append(replay(spark, table))
-            except LakeError as error:
-                results.append(Landed(table, error=error))
+            results.append(land_safely(spark, table, step=lambda spark, table, _: replay(spark, table)))
+            if error := results[-1].error:
                 tell_error(error.message)
     failed = any(landed.error for landed in results)
     show_rows(
-        [landed_json(landed) for landed in results if landed.counts.read],
+        [landed_json(landed) for landed in results if landed.counts.read or (as_json and landed.error)],
         ("table", *Counts.__dataclass_fields__),
         as_json,
         nothing="nothing was replayed" if failed else _NOTHING,

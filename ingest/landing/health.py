@@ -71,6 +71,11 @@ def says_unwell(message: str) -> bool:
     return _UNWELL.search(message) is not None
 
 
+def is_mended(message: str, totals: Counts) -> bool:
+    """Whether a table was unwell and is so no longer, whatever its share: replays have applied what waited."""
+    return says_unwell(message) and totals.quarantined <= _WELL_QUARANTINED
+
+
 def _unwell(table: Table, counts: Counts, which: str, reason: str) -> QuarantineError:
     return QuarantineError(
         f"{counts.quarantined:,} of {counts.read:,} events {which} are quarantined"

@@ -24,7 +24,8 @@ def one_table(table: Table, before: State, *seen: str | None) -> tuple[str, ...]
     """
     if table.options.table_include_list or table.options.topic_pattern is not None:
         return ()
-    known = before.tables if table.options.epoch <= before.epoch else ()
+    epoch = table.options.epoch
+    known = before.tables if epoch == before.epoch else ()
     names = sorted({*known, *(name for name in seen if name)})
     found = tuple(dict.fromkeys((names[0], names[-1]))) if names else ()
     if len(found) > 1 and found != known:
@@ -35,7 +36,7 @@ def one_table(table: Table, before: State, *seen: str | None) -> tuple[str, ...]
             action="declare table_include_list, with the tables whose changes are rows of this one; nothing of this "
             "batch was landed",
         )
-    return found
+    return before.tables if epoch < before.epoch else found
 
 
 def tell_of_an_older_log(table: Table, lost: int) -> None:

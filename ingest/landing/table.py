@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
@@ -96,6 +97,31 @@ class Begun:
         pending = self.pending.beyond(position).without(held_back)
         return replace(self, state=self.silver.state(), pending=pending)
 
+    @contextmanager
+    def alone(self) -> Iterator[Begun]:
+        """The run, as the table is now that no other process writes it."""
+        with self.silver.writing():
+            last = self.silver.state()
+            is_same = (last and last.instant) == (self.state and self.state.instant)
+            yield self if is_same else Begun.of(self.silver.spark, self.silver.table)
+
+    @property
+    def is_to_be_written(self) -> bool:
+        """Whether there is something to commit: events, the declared columns, a position that would become too old,
+        or rows in their buckets."""
+        if self.pending.waiting or self.pending.renewed() is not None:
+            return True
+        return self.state is not None and (self.conforming is not None or self.silver.has_left_its_buckets(self.state))
+
+    @property
+    def conforming(self) -> SilverTable | None:
+        """Silver with the declared columns, where it has others; None of a table that is not there."""
+        if self.state is None:
+            return None
+        conforming, _ = schema_planned(self.silver, self.state)
+        held = {column.name: column.data_type.simpleString() for column in self.silver.held(self.state)}
+        return conforming if conforming.column_types != held else None
+
     @property
     def totals(self) -> Counts:
         """What became of all events that were read before."""
@@ -140,18 +166,35 @@ def land_table(
         if not begun.pending.waiting:
             raise gone
         log.warning("%s: its folder was gone: it is landed anew, with what its source still has", table.relation)
-    if not begun.pending.waiting:
-        _conform(begun)
-        _renew(begun)
-        return Landed(
-            table,
-            unit=begun.pending.unit,
-            ends=begun.pending.ends(),
-            totals=begun.totals,
-            behind_ms=begun.pending.behind_ms,
-            error=_kept_up(begun.silver, upkeep, is_behind=False),
-        )
-    begun = _indexed(begun, upkeep)
+    if not begun.is_to_be_written:
+        return _nothing_waits(begun, upkeep)
+    with begun.alone() as now:
+        indexed = _indexed(now, upkeep)
+        if indexed.pending.waiting:
+            return _land_waiting(indexed, progress, gate, upkeep, goes_on)
+        conforming = _conform(indexed)
+        _renew(conforming)
+        return _nothing_waits(conforming, upkeep)
+
+
+def _nothing_waits(begun: Begun, upkeep: Upkeep) -> Landed:
+    if begun.state is not None:
+        schema_planned(begun.silver, begun.state)[0].register()
+    return Landed(
+        begun.silver.table,
+        unit=begun.pending.unit,
+        ends=begun.pending.ends(),
+        totals=begun.totals,
+        behind_ms=begun.pending.behind_ms,
+        error=_kept_up(begun.silver, upkeep, is_behind=False),
+    )
+
+
+def _land_waiting(
+    begun: Begun, progress: Progress, gate: Gate | None, upkeep: Upkeep, goes_on: Callable[[Landed], bool] | None
+) -> Landed:
+    """Lands what waits of a table that no other process writes (see `land_table`)."""
+    table = begun.silver.table
     landed, totals, held_back = Landed(table), begun.totals, list[HeldBack]()
     while True:
         # What makes a cut possible again is landed whole: a portion whose events wait would end the run before it.
@@ -182,17 +225,15 @@ def _kept_up(silver: SilverTable, upkeep: Upkeep, *, is_behind: bool) -> LakeErr
     return None
 
 
-def _conform(begun: Begun) -> None:
-    """Brings silver to its declaration where no event does."""
-    silver, state = begun.silver, begun.state
-    if state is None:
-        return
-    conforming, _ = schema_planned(silver, state)
-    if conforming.column_types != {c.name: c.data_type.simpleString() for c in silver.held(state)}:
-        conforming.conform(state)
-        if silver.table.options.history:
-            change_log.conform(conforming, state)
-    conforming.register()
+def _conform(begun: Begun) -> Begun:
+    """The run, once silver is brought to its declaration where no event does."""
+    conforming, state = begun.conforming, begun.state
+    if conforming is None or state is None:
+        return begun
+    conforming.conform(state)
+    if begun.silver.table.options.history:
+        change_log.conform(conforming, state)
+    return replace(begun, state=begun.silver.state())
 
 
 def _indexed(begun: Begun, upkeep: Upkeep) -> Begun:

@@ -180,7 +180,13 @@ def erase(spark: SparkSession, table: Table, keys: Sequence[Key]) -> Erasure:
         There is no such table, or the lake cannot be written.
     """
     silver = SilverTable.of(spark, table)
-    state = silver.required_state()
+    with silver.writing():
+        return _erase(silver, silver.required_state(), keys)
+
+
+def _erase(silver: SilverTable, state: State, keys: Sequence[Key]) -> Erasure:
+    spark, table = silver.spark, silver.table
+    silver.require_buckets(state)
     is_in_cuts = table.options.consistent == "transaction"
     if is_in_cuts:
         require_at_cut(spark, table, state.instant)

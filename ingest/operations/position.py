@@ -10,6 +10,7 @@ from ingest.config.sources_file import Source
 from ingest.config.tables import Table
 from ingest.landing.backlog import Pending, position_at
 from ingest.landing.transactions import is_consistent, topic_table
+from ingest.silver.state import State
 from ingest.silver.table import SilverTable
 from ingest.sources.kinds import require_kind
 
@@ -41,7 +42,13 @@ def set_position(spark: SparkSession, table: Table, *, to_latest: bool) -> Pendi
         There is no such table, or the lake cannot be written.
     """
     silver = SilverTable.of(spark, table)
-    state = silver.required_state()
+    with silver.writing():
+        return _set(silver, silver.required_state(), to_latest=to_latest)
+
+
+def _set(silver: SilverTable, state: State, *, to_latest: bool) -> Pending:
+    spark, table = silver.spark, silver.table
+    silver.require_buckets(state)
     if state.position and not (to_latest or table.key):
         require_kind(table, state.position)
     # An epoch that was raised, and nothing was landed in yet, begins behind all that was landed.

@@ -26,6 +26,12 @@ def prepare(spark: SparkSession, table: Table) -> bool:
     silver = SilverTable.of(spark, table)
     if silver.state() is not None or _is_prepared(silver):
         return False
+    with silver.writing():
+        return _prepare(silver) if silver.state() is None else False
+
+
+def _prepare(silver: SilverTable) -> bool:
+    table = silver.table
     buckets = silver.buckets_for(0)
     none = replace(State.none(table.options.epoch), buckets=buckets, columns=silver.column_types, hashed=silver.hashed)
     if table.options.history:

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from ingest.config.tables import Table
 from ingest.errors import DeclarationError
+from ingest.silver.state import State
 from ingest.silver.table import SilverTable
 from ingest.silver.timeline import instant_of
 
@@ -35,7 +36,12 @@ def purge(spark: SparkSession, table: Table, now: datetime | None = None) -> int
             expected="deletes: hard with delete_retention_days",
         )
     silver = SilverTable.of(spark, table)
-    state = silver.required_state()
+    with silver.writing():
+        return _purge(silver, silver.required_state(), days, now)
+
+
+def _purge(silver: SilverTable, state: State, days: int, now: datetime | None) -> int:
+    silver.require_buckets(state)
     until = (now or datetime.now(UTC)) - timedelta(days=days)
     old = silver.read().where("__deleted = 'true'").where(F.col("_hoodie_commit_time") < instant_of(until))
     found = old.agg(F.count("*").alias("rows"), F.max("__position").alias("newest")).first()

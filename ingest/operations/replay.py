@@ -33,23 +33,29 @@ def replay(spark: SparkSession, table: Table) -> Landed:
     """
     started = time.monotonic()
     silver = SilverTable.of(spark, table)
-    state = silver.state()
     quarantine.restore(silver)
     events = quarantine.waiting(spark, table)
-    kept = events.localCheckpoint() if events is not None else None
-    if kept is None or kept.isEmpty():
+    if events is None or events.isEmpty():
         return Landed(table)
-    counts, counted_until = Counts(), state.counted_until if state else ""
+    with silver.writing():
+        counts = _replay(silver, silver.state(), events.localCheckpoint())
+    return Landed(table, counts, seconds=time.monotonic() - started)
+
+
+def _replay(silver: SilverTable, state: State | None, kept: DataFrame) -> Counts:
+    spark, table, counts = silver.spark, silver.table, Counts()
+    if state is not None:
+        silver.require_buckets(state)
     # Each in the epoch it was delivered in: what came before a failover is older than all that came since.
     for (epoch,) in kept.select("epoch").distinct().orderBy("epoch").collect():
         own = kept.where(F.col("epoch").eqNullSafe(F.lit(epoch)))
         if state is not None and state.replayed is not None and state.replayed[0] == epoch:
             own = _without_counted(spark, table, own, state.replayed[1], state.instant)
-        number, until, counted = own.agg(
-            F.count("*"), F.max("quarantined_at").cast("string"), F.count_if(quarantine.is_counted(counted_until))
-        ).collect()[0]
+        number, until = own.agg(F.count("*"), F.max("quarantined_at").cast("string")).collect()[0]
         if not number:
             continue
+        # What a run set aside that was killed, or a table that is there no more, is not counted as quarantined.
+        counted = min(number, state.totals.quarantined if state else 0)
         planned, changes = decoded_again(silver, state, own)
         options = table.options if epoch is None else table.options.model_copy(update={"epoch": epoch})
         dated = replace(planned, table=replace(planned.table, options=options))
@@ -58,7 +64,7 @@ def replay(spark: SparkSession, table: Table) -> Landed:
         planned.register()
         state = silver.required_state()
         quarantine.settle(spark, table, own, state.instant)
-    return Landed(table, counts, seconds=time.monotonic() - started)
+    return counts
 
 
 def _without_counted(spark: SparkSession, table: Table, events: DataFrame, until: str, instant: str) -> DataFrame:

@@ -13,7 +13,7 @@ from ingest.config.tables import Table
 from ingest.errors import LakeError
 from ingest.landing.backlog import pending_of
 from ingest.landing.failures import failures
-from ingest.landing.health import quarantine_error, says_unwell
+from ingest.landing.health import is_mended, quarantine_error, says_unwell
 from ingest.silver import change_log, quarantine
 from ingest.silver.erased_keys import erased_keys
 from ingest.silver.file_groups import require_whole
@@ -113,7 +113,7 @@ def _status(spark: SparkSession, table: Table, failed: str | None) -> TableStatu
             action=s3.to_do(str(error)) or "restore what is named from a copy",
         )  # fmt: skip
         return replace(found, state="failed", error=unread.message)
-    if failed:
+    if failed and not is_mended(failed, found.totals):
         return replace(found, state="unwell" if says_unwell(failed) else "failed", error=failed)
     unwell = quarantine_error(spark, table, {"ever read": found.totals})
     return replace(found, state="unwell", error=unwell.message) if unwell else found

@@ -38,6 +38,8 @@ from ingest.spark.prepared import prepared
 log = logging.getLogger(__name__)
 # The columns of the history besides silver's own.
 _ADDED = ("__unavailable", "__change", "__rank", "__month")
+# In the metadata of the history's commits: its number of buckets, which silver's may not be for good.
+_BUCKETS_KEY = "lake.buckets"
 
 
 def changes_of(silver: SilverTable) -> SilverTable:
@@ -286,14 +288,15 @@ def _offset() -> Expression:
 
 
 def hudi_table(history: SilverTable, buckets: int | None) -> HudiTable:
-    """The history (`changes_of`) as it is written: silver's number of buckets in each month, unless one is declared."""
+    """The history (`changes_of`) as it is written: with the buckets it has in each month; at first silver's number of
+    them, unless one is declared."""
     silver = history.hudi
     options = replace(
         silver.options,
         key="__change",
         ordering="__rank",
         removed_where=None,
-        buckets=history.table.options.buckets or buckets or 1,
+        buckets=_noted_buckets(history) or history.table.options.buckets or buckets or 1,
         combines=True,
         keeps_cuts=False,
     )
@@ -301,5 +304,15 @@ def hudi_table(history: SilverTable, buckets: int | None) -> HudiTable:
 
 
 def _write(history: SilverTable, rows: DataFrame, buckets: int | None) -> None:
-    hudi_table(history, buckets).upsert(rows)
+    with history.writing():
+        table = hudi_table(history, buckets)
+        table.upsert(rows, {_BUCKETS_KEY: str(table.options.buckets)})
     history.register()
+
+
+def _noted_buckets(history: SilverTable) -> int | None:
+    """The number of buckets that the history's last commit by ingest tells; None in commits of older versions."""
+    if not history.exists():
+        return None
+    noted = (metadata.getExtraMetadata().get(_BUCKETS_KEY) for metadata, _ in history.hudi.timeline.commits())
+    return next((int(str(text)) for text in noted if text), None)

@@ -49,13 +49,17 @@ def compact(silver: SilverTable, *, is_behind: bool = False) -> bool:
     if table.options.table_type != "mor" or not table.exists():
         return False
     is_planned = _is_planned(table)
-    if is_planned:
+    if not is_planned and (is_behind or not _is_due(table)):
+        return False
+    with silver.writing():
+        # Another process may have carried it out meanwhile.
+        if is_planned and _is_planned(table):
+            table.compact()
+        # What was written behind the plan is in none: on S3 it has to be.
+        if is_behind or (is_planned and not is_on_s3(table.path)) or not _is_due(table):
+            return is_planned
+        table.plan_compaction()
         table.compact()
-    # What was written behind the plan is in none: on S3 it has to be.
-    if is_behind or (is_planned and not is_on_s3(table.path)) or not _is_due(table):
-        return is_planned
-    table.plan_compaction()
-    table.compact()
     return True
 
 

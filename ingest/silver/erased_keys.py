@@ -69,11 +69,26 @@ def remember(keys: DataFrame, table: Table, state: State) -> State:
 
 
 def knowing_erased(spark: SparkSession, table: Table, state: State) -> State:
-    """The state of a table that is landed anew: its keys were erased before, and its events may come again."""
+    """The state of a table that is landed anew: its keys were erased before, and its events may come again.
+
+    Raises
+    ------
+    WriteError
+        They were erased with another salt: no event would be known as one of theirs.
+    """
     known = _known(spark, table)
     if known is None:
         return state
     salts = tuple(sorted(row["salt"] for row in known.select("salt").distinct().collect()))
+    salt = salt_of(table)
+    if others := set(salts) - {"", fingerprint(salt) if salt else ""}:
+        raise WriteError(
+            "keys of the table were erased with another hash_salt than the connection has now",
+            where=table.where,
+            expected=f"the salt with the fingerprint {', '.join(sorted(others))}: erased keys are known by it",
+            action="set the variable as before; or give the table another `identifier`, and erase its keys once more "
+            "when it is landed. Nothing was landed",
+        )
     return replace(state, erased=salts, erased_ids=noted("", _ids_in(known)) if salts else "")
 
 
@@ -169,14 +184,22 @@ def _told(note: str, ids: Set[int]) -> str:
 
 
 def _is_before_erasure(table: Table) -> Expression:
-    """Whether a change of an erased key is no later than the erasure. Never null."""
+    """Whether a change of an erased key is no later than the erasure. Never null.
+
+    Places of another epoch cannot be compared: its changes are known by their times.
+    """
     erased_to = F.split("_lake_erased_to", "/")
     is_read_before = F.col("__source_ts_ms") < F.unix_millis("_lake_erased_at")
     delivered = F.concat(epoch_of("__position"), delivery_of(F.col("__position")))
     # Earlier versions did not remember the offset.
     is_delivered_before = F.coalesce(delivered <= F.concat(epoch_of("_lake_erased_to"), erased_to[1]), F.lit(True))
     is_placed_before = log_of() <= erased_to[0]
-    return F.when(is_unplaced(table), F.coalesce(is_read_before, is_delivered_before)).otherwise(is_placed_before)
+    is_later = epoch_of("__position") > epoch_of("_lake_erased_to")
+    return (
+        F.when(is_unplaced(table), F.coalesce(is_read_before, is_delivered_before))
+        .when(is_later, F.coalesce(is_read_before, F.lit(False)))
+        .otherwise(is_placed_before)
+    )
 
 
 def _hash(key: Expression, table: Table, *, salted: bool) -> Expression:

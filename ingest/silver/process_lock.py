@@ -1,5 +1,5 @@
-"""Lets one process at a time write a companion table: all that land into a schema share it, and Hudi's next writer
-rolls back what another one has begun.
+"""Lets one process at a time write a table: Hudi's next writer rolls back what another one has begun. Two runs of one
+source may overlap, and all that land into a schema share its companion tables.
 
 On a disk it is a lock of the operating system, on a file beside the table: it ends with the process that holds it. On
 S3 it is an object beside the table, which is made only where there is none, and written again all the time while it is
@@ -18,6 +18,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -54,12 +55,19 @@ class _Lock(Protocol):
         ...
 
 
+@dataclass
+class _Held:
+    """What a process holds of a table: its lock, None where it has none; and how many of its threads do."""
+
+    lock: _Lock | None
+    threads: int = 0
+
+
 @contextmanager
 def one_process(spark: SparkSession, path: str, *, where: str) -> Iterator[None]:
-    """Held while the table at the path is written; a thread that holds it may ask again. Other processes wait.
+    """Held while the table at the path is written, by as many threads of this process as ask. Other processes wait.
 
-    A caller lets one thread in at a time (`Ledger.writing`). A table that is neither on a disk nor at `s3://` is not
-    guarded.
+    A table that is neither on a disk nor at `s3://` is not guarded.
 
     Raises
     ------
@@ -68,18 +76,25 @@ def one_process(spark: SparkSession, path: str, *, where: str) -> Iterator[None]
     WriteError
         The lock cannot be written.
     """
-    held = Shared.of(spark).remembered("companion tables that are written")
-    lock = None if path in held else _lock_beside(path)
-    if lock is None:
-        yield
-        return
-    _await(lock, where)
-    held[path] = lock
+    shared = Shared.of(spark)
+    held: dict[str, _Held] = shared.remembered("tables that are written")
+    with shared.lock(f"{path}.lock"):
+        if path not in held:
+            lock = _lock_beside(path)
+            if lock is not None:
+                _await(lock, where)
+            held[path] = _Held(lock)
+        mine = held[path]
+        mine.threads += 1
+    was_held = True
     try:
         yield
     finally:
-        del held[path]
-        was_held = lock.release()
+        with shared.lock(f"{path}.lock"):
+            mine.threads -= 1
+            if not mine.threads:
+                del held[path]
+                was_held = mine.lock is None or mine.lock.release()
     if not was_held:
         raise UnavailableError(
             f"another process has taken over its lock, which this one had not renewed for {LEFT_AFTER_S:.0f} s",

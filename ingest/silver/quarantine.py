@@ -64,8 +64,14 @@ def replayed(schema: str) -> Ledger:
 
 
 def _identity(*of: Expression | str) -> Expression:
-    """`quarantine_id` of an event: its table, and where it came from. Several tables may read one topic."""
+    """`quarantine_id` of an event: its table, where it came from, and its epoch (`_of_epoch`). Several tables may read
+    one topic, and a topic that is made anew has other events at the same offsets."""
     return F.sha2(F.concat_ws("|", *of), 256)
+
+
+def _of_epoch(epoch: Expression) -> Expression:
+    """What an epoch adds to the place of an event: nothing in the first."""
+    return F.when(epoch > 0, epoch.cast("string"))
 
 
 def has_offset() -> Expression:
@@ -75,7 +81,7 @@ def has_offset() -> Expression:
     return F.col("_lake_file").rlike(_SINKS_NAME) | (is_record() & ~is_row)
 
 
-def is_counted(last: str) -> Expression:
+def _is_counted(last: str) -> Expression:
     """Whether a row of the quarantine is counted by the commit of an instant, or by one before (`State`)."""
     return F.date_format("quarantined_at", "yyyyMMddHHmmssSSS") <= F.lit(last)
 
@@ -99,8 +105,9 @@ def put(spark: SparkSession, table: Table, changes: DataFrame, last: str | None 
     """
     code, told = reason_of(F.col("_lake_problem"))
     offset = F.when(has_offset(), F.col("_lake_start_offset") + F.col("_lake_line"))
+    epoch = _of_epoch(F.lit(table.options.epoch))
     rows = changes.select(
-        _identity(F.lit(table.name), F.lit(table.options.topic), *PLACE.values()).alias("quarantine_id"),
+        _identity(F.lit(table.name), F.lit(table.options.topic), *PLACE.values(), epoch).alias("quarantine_id"),
         F.lit(table.name).alias("source_table"),
         F.lit(table.options.topic).alias("topic"),
         *(F.col(name).alias(kept) for kept, name in PLACE.items()),
@@ -128,7 +135,7 @@ def _as_known(rows: DataFrame, known: DataFrame, last: str | None) -> tuple[Data
     """The rows, those that wait already as they were set aside; and how many of them the `last` commit has counted."""
     if last is None:
         return rows, 0
-    counted = known.where(is_counted(last)).select(
+    counted = known.where(_is_counted(last)).select(
         F.col("quarantine_id").alias("_lake_id"),
         F.col("raw").alias("_lake_raw"),
         F.col("quarantined_at").alias("_lake_since"),
@@ -147,10 +154,11 @@ def _as_known(rows: DataFrame, known: DataFrame, last: str | None) -> tuple[Data
 
 
 def _with_older_ids(rows: DataFrame, known: DataFrame) -> DataFrame:
-    """The rows; those that an earlier version set aside keep the ids they have, which did not tell the table."""
-    older = known.where(F.col("quarantine_id") == _identity("topic", *PLACE)).select(
-        F.col("quarantine_id").alias("_lake_older"), _identity("source_table", "topic", *PLACE).alias("_lake_id")
-    )
+    """The rows; those that an earlier version set aside keep the ids they have, without table or epoch."""
+    place = ("source_table", "topic", *PLACE)
+    today, id_of = _identity(*place, _of_epoch(F.col("epoch"))), F.col("quarantine_id")
+    is_older = (id_of == _identity("topic", *PLACE)) | ((id_of == _identity(*place)) & (id_of != today))
+    older = known.where(is_older).select(id_of.alias("_lake_older"), today.alias("_lake_id"))
     older = older.localCheckpoint()
     if older.isEmpty():
         return rows
@@ -216,10 +224,10 @@ def _remember(spark: SparkSession, table: Table, events: DataFrame, commit: str)
             done.write(spark, mine.where(F.col("commit").isin(sorted(old))), "delete")
 
 
-def restore(silver: SilverTable) -> int:
-    """Puts events of replays back into the quarantine whose commits are not there any more; how many they are.
+def restore(silver: SilverTable) -> None:
+    """Puts events of replays back into the quarantine whose commits are not there any more.
 
-    The commits were rolled back, or the table was restored from a copy.
+    The commits were rolled back, the table was restored from a copy, or it is gone.
 
     Raises
     ------
@@ -227,9 +235,10 @@ def restore(silver: SilverTable) -> int:
         The quarantine cannot be read or written.
     """
     spark, table = silver.spark, silver.table
-    gone = silver.hudi.timeline.rolled_back(commits) if (commits := _replays(silver)) else None
+    commits = _replays(silver)
+    gone = silver.hudi.timeline.rolled_back(commits) if commits and silver.exists() else commits
     if not gone:
-        return 0
+        return
     ledger, done = of(table.schema), replayed(table.schema)
     with ledger.writing(spark), done.writing(spark):
         every, known = ledger.read(spark), done.read(spark)
@@ -240,12 +249,10 @@ def restore(silver: SilverTable) -> int:
         lacking = back.join(every.select("quarantine_id"), "quarantine_id", "left_anti")
         ledger.write(spark, lacking.drop("commit", "replayed_at"), "upsert")
         done.write(spark, back, "delete")
-    number = back.count()
     log.warning(
         "%s: %d replayed events wait in the quarantine again, as the commit that held them is gone: `lake quarantine "
-        "replay %s` applies them", table.relation, number, table.alone,
+        "replay %s` applies them", table.relation, back.count(), table.alone,
     )  # fmt: skip
-    return number
 
 
 def _replays(silver: SilverTable) -> frozenset[str]:

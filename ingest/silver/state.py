@@ -116,6 +116,8 @@ class State:
         Of a commit that landed no events: the instant of the last one that did, '' in commits of older versions.
     instant:
         Hudi's instant of the commit (its completion time where the table's version records it).
+    is_followed:
+        Whether commits that hold no state have been made since: those of other writers, and compactions.
     """
 
     position: str
@@ -147,6 +149,7 @@ class State:
     counted: str = ""
     replayed: tuple[int | None, str] | None = None
     instant: str = ""
+    is_followed: bool = False
 
     @classmethod
     def none(cls, epoch: int) -> State:
@@ -174,7 +177,7 @@ class State:
     def to_text(self) -> str:
         """The state as text for a commit's metadata."""
         content = asdict(self)
-        del content["instant"]
+        del content["instant"], content["is_followed"]
         return json.dumps({"format": 1, **content}, separators=(",", ":"))
 
     def as_metadata(self) -> dict[str, str]:

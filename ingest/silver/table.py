@@ -7,6 +7,8 @@ No checkpoint lies beside the table that could disagree with it: the state is re
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +19,7 @@ from pyspark.sql import types as T
 
 from ingest.config.sources_file import RESERVED, parse_data_type
 from ingest.config.tables import Column, Table
-from ingest.errors import WriteError
+from ingest.errors import UnavailableError, WriteError
 from ingest.schema.change import metadata_columns, silver_columns
 from ingest.schema.connectors import order_of
 from ingest.schema.masking import fingerprint, salt_of
@@ -25,6 +27,7 @@ from ingest.silver.catalog.base import Entry
 from ingest.silver.catalog.hive import HiveCatalog
 from ingest.silver.catalog.kinds import catalog_of
 from ingest.silver.hudi import HudiTable, TableOptions, write_error
+from ingest.silver.process_lock import one_process
 from ingest.silver.state import ARRIVALS_KEY, NONE_ARRIVED, STATE_KEY, State
 
 # `__op` of a row that an upsert removes from the partition that it leaves: no reader sees one.
@@ -151,9 +154,9 @@ class SilverTable:
             raise write_error(error, where=self.path) from error
         is_altered = False
         for metadata, instant in timeline.commits(client):
-            committed = True
+            is_followed, committed = committed, True
             if text := metadata.getExtraMetadata().get(STATE_KEY):
-                state = State.from_text(str(text), instant)
+                state = replace(State.from_text(str(text), instant), is_followed=is_followed)
                 if is_altered:
                     state = replace(state, columns={})
                 if state.is_prepared:
@@ -192,6 +195,18 @@ class SilverTable:
             action=f"put the folder back from a copy; or `lake ingest {self.table.source}` lands the table anew, with "
             "what its source still has",
         )
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Held from reading the state that a commit goes on from until it is made: other processes wait.
+
+        Raises
+        ------
+        UnavailableError
+            Another process has been writing the table for longer than is waited.
+        """
+        with one_process(self.spark, self.path, where=self.table.relation):
+            yield
 
     def required_state(self) -> State:
         """The state of a table that was landed before.
@@ -288,10 +303,22 @@ class SilverTable:
         So do a clustering, `insert overwrite`, and an insert into a new partition, whose writer knows of no index.
         """
         buckets = state.buckets
-        return buckets is not None and any(
+        if buckets is None or not state.is_followed:
+            return False
+        return any(
             not (_OF_BUCKET.match(file) and int(file[:8]) < buckets)
             for file in self.hudi.timeline.file_ids_after(state.instant)
         )
+
+    def require_buckets(self, state: State) -> None:
+        """Raises UnavailableError where rows are outside the table's buckets: no write would find them."""
+        if self.has_left_its_buckets(state):
+            raise UnavailableError(
+                "another writer has written to it without its buckets",
+                where=self.table.relation,
+                expected="its rows in the buckets of their partitions",
+                action=f"run `lake ingest {self.table.source}`, which puts them there, then this again",
+            )
 
     @property
     def metadata(self) -> tuple[str, ...]:

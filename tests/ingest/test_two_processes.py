@@ -1,9 +1,9 @@
-"""Two processes of one lake, each with a catalog of its own: what they write to one companion table is all there."""
+"""Two processes of one lake, each with a catalog of its own, write one table: silver's own, or a companion."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,7 +33,9 @@ for line in sys.stdin:
         print(" ".join(f"{row['source_table']}={row['count']}" for row in sorted(rows)), flush=True)
         continue
     for landed in land(spark, source.tables):
-        print(f"failed {landed.error.message}" if landed.error else f"landed {landed.counts.quarantined}", flush=True)
+        done, ever = landed.counts, landed.totals
+        told = f"failed {landed.error.message}" if landed.error else f"{done.read} {done.quarantined} {ever.read}"
+        print(told, flush=True)
 """
 
 
@@ -49,14 +51,35 @@ def projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, DbtPr
     return {project.source_name: project for project in (first, second)}
 
 
-@pytest.fixture
-def children(projects: dict[str, DbtProject], tmp_path: Path) -> Iterator[dict[str, Child]]:
+@contextmanager
+def children_of(projects: Mapping[str, DbtProject], where: Path) -> Iterator[dict[str, Child]]:
     """A process for each, with a home of its own."""
     with ExitStack() as stack:
         yield {
-            name: stack.enter_context(child_of(LANDS_AND_COUNTS, project.root, tmp_path / f"home_{name}"))
+            name: stack.enter_context(child_of(LANDS_AND_COUNTS, project.root, where / f"home_{name}"))
             for name, project in projects.items()
         }
+
+
+@pytest.fixture
+def children(projects: dict[str, DbtProject], tmp_path: Path) -> Iterator[dict[str, Child]]:
+    with children_of(projects, tmp_path) as found:
+        yield found
+
+
+def test_two_runs_of_one_source_land_each_event_once(projects: dict[str, DbtProject], tmp_path: Path) -> None:
+    project = projects["item"]
+    with children_of({"one": project, "other": project}, tmp_path) as runs:
+        for number in range(1, ROUNDS + 1):
+            at = number * EVENTS
+            project.deliver("shop.item", at, [pg("u", at + each, id=each, v=at) for each in range(EVENTS)])
+            for run in runs.values():
+                run.tell()
+            told = [run.answer() for run in runs.values()]
+            assert not any(text.startswith("failed") for text in told), told
+            counted = [tuple(map(int, text.split())) for text in told]
+            assert sum(read for read, _, _ in counted) == EVENTS, "each event is landed by one of them"
+            assert max(ever for _, _, ever in counted) == number * EVENTS
 
 
 def test_what_two_processes_quarantine_at_one_moment_is_all_there(
@@ -69,7 +92,7 @@ def test_what_two_processes_quarantine_at_one_moment_is_all_there(
         # The first of them makes the table.
         for child in children.values():
             child.tell()
-        assert {child.answer() for child in children.values()} == {f"landed {EVENTS - 1}"}
+        assert {child.answer() for child in children.values()} == {f"{EVENTS} {EVENTS - 1} {(number + 1) * EVENTS}"}
     for child in children.values():
         child.tell("count")
     counted = " ".join(f"{name}={ROUNDS * (EVENTS - 1)}" for name in sorted(projects))
