@@ -83,7 +83,8 @@ def with_schema(event: Mapping[str, Any] | None, row: Mapping[str, Any] = ROW) -
         fields = {**sides, "op": connect("string"), "ts_ms": connect("int64")}
     else:
         metadata = {name: connect("string") for name in ("__op", "__db", "__source_sequence", "__deleted")}
-        fields = {**row, **metadata, "__lsn": connect("int64"), "__source_ts_ms": connect("int64")}
+        places = {name: connect("int64") for name in ("__lsn", "__pos", "__source_ts_ms")}
+        fields = {**row, **metadata, **places, "__file": connect("string")}
     return {"schema": connect_struct(fields), "payload": event}
 
 

@@ -240,7 +240,8 @@ class Column:
     Those that silver has besides the declared ones, by the schema policy, are columns as well, but not `declared`.
     `hashed_from`: the type of the values whose hashes silver has (`policy: hash`); `hashed_before`: where the events
     that are decoded, out of the quarantine, hold the hashes themselves. `substring_of`: no event has it, silver derives
-    it from the key. `description`: what catalogs tell readers of it.
+    it from the key. `description`: what catalogs tell readers of it. `told`: of a key column the semantic type that the
+    last schema of its events has told, for keys of records without one.
     """
 
     name: str
@@ -255,6 +256,7 @@ class Column:
     hashed_before: T.DataType | None = None
     substring_of: Substring | None = None
     description: str = ""
+    told: str | None = None
 
     @property
     def source_type(self) -> T.DataType:

@@ -121,16 +121,18 @@ class RecordKeys:
     ) -> tuple[DataFrame, dict[str, Field]]:
         """The events with a column for each column of the table's key in their records' keys, and these as fields.
 
-        A value is null where `KEY_TEXT` has none. What it means says the schema of the value where the key has none:
-        both are of one connector. Each is a column of its own, as what is made of one asks for it many times.
+        A value is null where `KEY_TEXT` has none. What it means says the schema of the value where the key has none,
+        and of a tombstone that of the last value: all are of one connector. Each is a column of its own, as what is
+        made of one asks for it many times.
         """
         found = self._fields(table)
+        told = {column.name: column.told for column in table.columns}
         columns = {f"_lake_of_key_{name}": field.value for name, field in found.items()}
         fields = {
             name: replace(
                 field,
                 value=F.col(f"`_lake_of_key_{name}`"),
-                semantic_type=field.semantic_type or of_value[name].semantic_type,
+                semantic_type=field.semantic_type or of_value[name].semantic_type or told[name],
             )
             for name, field in found.items()
         }

@@ -369,6 +369,7 @@ def _commit(batch: Batch, position: str, share: float) -> Counts:
         derived=silver.derived,
         metadata=silver.metadata,
         order=order_of(table).told,
+        told={column.name: column.told for column in table.columns if column.told},
         tables=tables,
         has_history=table.options.history,
         counted="",

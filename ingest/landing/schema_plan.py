@@ -26,7 +26,11 @@ def schema_planned(
     table = silver.table
     found = plan(table, silver.held(state) if state else None, [part.version for part in parts])
     _require_possible(table, found)
-    return replace(silver, table=replace(table, columns=found.columns)), found.readings
+    told = dict(state.told) if state else {}
+    fields = {field.name.lower(): field for part in parts for field in part.version.fields if field.semantic_type}
+    told |= {name: str(fields[name.lower()].semantic_type) for name in table.key if name.lower() in fields}
+    columns = tuple(replace(each, told=told.get(each.name)) for each in found.columns)
+    return replace(silver, table=replace(table, columns=columns)), found.readings
 
 
 def _require_possible(table: Table, found: Plan) -> None:

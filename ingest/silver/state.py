@@ -102,6 +102,8 @@ class State:
         The columns of Debezium's metadata that silver has; None in commits of older versions.
     order:
         What the positions of the epoch are made of (`ingest.schema.connectors.Order`); '' in commits of older versions.
+    told:
+        The semantic types of key columns, by name, as schemas of events have told them: a record's key may have none.
     tables:
         The first and the last name of the source tables whose changes were landed (`ingest.landing.signs`).
     replayed:
@@ -143,6 +145,7 @@ class State:
     derived: Mapping[str, str] | None = None
     metadata: tuple[str, ...] | None = None
     order: str = ""
+    told: Mapping[str, str] = field(default_factory=dict)
     tables: tuple[str, ...] = ()
     has_history: bool | None = None
     history: str = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -15,8 +16,9 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from ingest.cli.app import app
-from ingest.errors import WriteError
+from ingest.errors import UnavailableError, WriteError
 from ingest.operations.erase import erase
+from ingest.operations.position import set_position
 from ingest.operations.quarantine import quarantined_by_reason
 from ingest.operations.replay import replay
 from ingest.operations.status import status_of
@@ -75,6 +77,14 @@ def test_rows_that_another_writer_has_put_out_of_their_buckets_are_found(
     else:
         columns = ", ".join(f"`{name}`" for name in project.silver(spark, "orders").hudi.columns())
         spark.sql(f"insert overwrite table {relation} select {columns} from {relation}")
+    (table,) = project.source().tables
+    if table_type == "cow":
+        for step in (partial(set_position, to_latest=True), partial(erase, keys=[("1",)])):
+            with pytest.raises(UnavailableError, match="without its buckets"):
+                step(spark, table)
+        # A run that finds nothing new puts its rows back as well.
+        project.land_well(spark)
+        set_position(spark, table, to_latest=True)
     for number in (1, 2):
         project.deliver("shop.orders", 10 * number, [pg("u", 10 * number, id=1, value=f"update {number}")])
         assert project.land_well(spark)["orders"].counts == Counts(read=1, applied=1)
@@ -393,6 +403,13 @@ def test_an_erased_key_stays_away_from_a_table_that_is_landed_anew(
         assert told in refusal(project, spark)
         erase(spark, project.source().tables[0], [(key,)])
     assert project.land_well(spark)["orders"].counts == Counts(read=2, ignored=2)
+    # Places of another epoch cannot be compared with the erasure's: what happened before it stays away.
+    project.declare({"tables": [table_of("orders", COLUMNS, ["id"], epoch=1)]})
+    later = {**pg("c", 2, id=2, value="born again"), "__source_ts_ms": 4_000_000_000_000}
+    project.deliver("shop.orders", 30, [later])
+    shutil.rmtree(place(project, spark))
+    assert project.land_well(spark)["orders"].counts == Counts(read=6, applied=1, ignored=5)
+    assert project.rows(spark, "orders", "value") == [{"value": "born again"}]
 
 
 @pytest.mark.parametrize("name", ["orders", "_quarantine"])

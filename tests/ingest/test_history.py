@@ -14,7 +14,10 @@ from notes import NOTES, START, lacking, lsn, note, random_case, truncate
 from pyspark.sql import SparkSession
 
 from ingest.errors import DeclarationError
+from ingest.operations.erase import erase
+from ingest.operations.position import set_position
 from ingest.operations.replay import replay
+from ingest.silver.change_log import changes_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -267,3 +270,21 @@ def test_a_history_needs_a_key_and_a_name_of_its_own(make_project: MakeProject) 
     project.declare({"tables": tables})
     with pytest.raises(DeclarationError, match="it is the history of 'note'"):
         project.source()
+
+
+@pytest.mark.slow
+def test_a_history_keeps_its_buckets(make_project: MakeProject, spark: SparkSession) -> None:
+    """With another number declared, each change that came again stood there twice, and was found by no erasure."""
+
+    def declared(**options: Any) -> dict[str, Any]:
+        return {"tables": [table_of("item", {"id": "int", "v": "int"}, ["id"], history=True, **options)]}
+
+    project = make_project(declared())
+    project.deliver("shop.item", 0, [pg("c", number, id=number, v=number) for number in range(1, 9)])
+    project.land_well(spark)
+    project.declare(declared(buckets=4))
+    (table,) = project.source().tables
+    set_position(spark, table, to_latest=False)
+    project.land_well(spark)
+    assert changes_of(project.silver(spark, "item")).read().count() == 8
+    assert erase(spark, table, [("1",)]).holding == ()

@@ -7,8 +7,8 @@ import time
 from typing import Any
 
 import pytest
-from conftest import MakeProject, pg, table_of
-from json_records import ALL, PLAIN, Value, envelope, items, records, without_rewrite
+from conftest import MakeProject, pg, table_of, unwrapped
+from json_records import ALL, PLAIN, Value, connect, envelope, items, records, with_schema, without_rewrite
 from pyspark.sql import SparkSession
 from registry_server import serve, use_registry
 
@@ -204,6 +204,23 @@ def test_a_bare_tombstone_that_overtakes_its_row_deletes_it(make_project: MakePr
     records(project, ({"id": 1}, without_rewrite(pg("c", 50, id=1))), offset=0)
     assert project.land_well(spark)["item"].counts == Counts(read=1, superseded=1)
     assert [row["id"] for row in project.rows(spark, "item")] == [3]
+
+
+def test_a_bare_tombstone_has_the_unit_of_its_rows_schema(make_project: MakeProject, spark: SparkSession) -> None:
+    """The key has no schema, and MySQL's default is milliseconds: another row was deleted, also a batch later."""
+    options = {"connector": "mysql", "tombstones": "delete"}
+    project = make_project({"tables": [table_of("item", {"since": "timestamp", "v": "int"}, ["since"], **options)]})
+    row = {"since": connect("int64", name="io.debezium.time.MicroTimestamp"), "v": connect("int32")}
+    place = {"__file": "binlog.1", "__pos": 1}
+    created = [
+        ({"since": at}, with_schema(without_rewrite(unwrapped("c", place, {"since": at, "v": at})), row))
+        for at in (1_000_000, 2_000_000, 3_000_000)
+    ]
+    records(project, *created, ({"since": 1_000_000}, None), offset=0)
+    project.land_well(spark)
+    records(project, ({"since": 2_000_000}, None), offset=10)
+    project.land_well(spark)
+    assert project.rows(spark, "item", "v") == [{"v": 3_000_000}]
 
 
 def test_what_has_no_place_in_the_log_comes_behind_a_snapshot_s_row(

@@ -184,7 +184,6 @@ def test_what_is_replayed_heals_a_table(make_project: MakeProject, spark: SparkS
     project.declare({"tables": [table_of("note", {**NOTE, "amount": "decimal(12,2)"}, ["id"])]})
     (table,) = project.source().tables
     assert replay(spark, table).counts == Counts(read=20, applied=20)
-    project.land_well(spark)
     lake("status", "--project-dir", project.root)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -173,12 +174,67 @@ def test_events_of_a_replay_that_is_rolled_back_wait_again(
         assert project.state(spark, "item").totals == Counts(read=4, applied=2, quarantined=2)
     assert replay(spark, table).counts == Counts(read=2, applied=1, quarantined=1)
     project.land_well(spark)
-    if next_is == "a run":
-        assert project.state(spark, "item").totals == Counts(read=4, applied=3, quarantined=1)
+    assert project.state(spark, "item").totals == Counts(read=4, applied=3, quarantined=1)
     assert project.rows(spark, "item", "v") == [{"v": 1}, {"v": 2**40}, {"v": 3}]
     assert [row["line"] for row in project.quarantined(spark)] == [2]
     assert erase(spark, table, [("2",)]).holding == ()
     assert "_replayed" in [place.name.strip("`").rpartition("`")[2] for place in erase(spark, table, [("3",)]).places]
+
+
+@pytest.mark.slow
+def test_a_replay_that_is_killed_before_its_commit_counts_once(
+    make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was still bad had been set aside anew, and was read once more by the next one."""
+    project = make_project({"tables": [table_of("item", {"id": "int", "v": "int"}, ["id"])]})
+    project.deliver("shop.item", 0, [pg("c", 11, id=2, v=2**40), "{broken"])
+    project.land_well(spark)
+    project.declare({"tables": [table_of("item", {"id": "int", "v": "bigint"}, ["id"])]})
+    (table,) = project.source().tables
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(SilverTable, "write", Mock(side_effect=KeyboardInterrupt))
+        replay(spark, table)
+    assert replay(spark, table).counts == Counts(read=2, applied=1, quarantined=1)
+    assert project.state(spark, "item").totals == Counts(read=2, applied=1, quarantined=1)
+
+
+@pytest.mark.slow
+def test_a_table_with_replays_is_landed_anew(make_project: MakeProject, spark: SparkSession) -> None:
+    """Each run failed, for a commit that was looked for where no table is."""
+    project = make_project({"tables": [table_of("item", {"id": "int", "v": "int"}, ["id"])]})
+    project.deliver("shop.item", 0, [pg("c", 10, id=1, v=1), pg("c", 11, id=2, v=2**40)])
+    project.land_well(spark)
+    project.declare({"tables": [table_of("item", {"id": "int", "v": "bigint"}, ["id"])]})
+    (table,) = project.source().tables
+    assert replay(spark, table).counts == Counts(read=1, applied=1)
+    shutil.rmtree(project.silver(spark, "item").path.removeprefix("file:"))
+    assert project.land_well(spark)["item"].counts == Counts(read=2, applied=2)
+    # What was replayed waits again, and no commit of this table has counted it.
+    assert replay(spark, table).counts == Counts(read=1, duplicate=1)
+    assert project.state(spark, "item").totals == Counts(read=3, applied=2, duplicate=1)
+
+
+@pytest.mark.slow
+def test_each_epoch_has_its_own_events_in_the_quarantine(make_project: MakeProject, spark: SparkSession) -> None:
+    """A bad event of a topic that was made anew took the place of one that waited; and the database's new name kept
+    both from being replayed."""
+    project = make_project({"tables": [table_of("item", {"id": "int", "v": "int"}, ["id"])]})
+    folder = project.bronze / "shop.item"
+    for epoch in (0, 1):
+        project.declare({"tables": [table_of("item", {"id": "int", "v": "int"}, ["id"], epoch=epoch)]})
+        if epoch:
+            shutil.rmtree(folder)
+            project.deliver("shop.item", 0, [pg("c", 1, id=9, v=9, __db="shop1")])
+            project.land_well(spark)
+            shutil.rmtree(folder)
+            folder.mkdir()
+            set_position(spark, project.source().tables[0], to_latest=False)
+        project.deliver("shop.item", 0, [pg("c", 10, id=epoch, v=2**40, __table="item", __db=f"shop{epoch}")])
+        project.land_well(spark)
+    assert len(project.quarantined(spark)) == 2
+    project.declare({"tables": [table_of("item", {"id": "int", "v": "bigint"}, ["id"], epoch=1)]})
+    assert replay(spark, project.source().tables[0]).counts == Counts(read=2, applied=2)
+    assert project.rows(spark, "item", "id") == [{"id": 0}, {"id": 1}, {"id": 9}]
 
 
 @pytest.mark.slow
