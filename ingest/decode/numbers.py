@@ -56,12 +56,14 @@ def as_number(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
 def _is_fraction_of_text(typed: Expression, text: Expression, wanted: T.DataType) -> Expression:
     """Whether a float or double is the number of a text, which may write it with fewer digits than it has.
 
-    A text beyond the type's range becomes infinite. A whole number is kept or it is another one; so is what has more
-    digits than a float is ever written with (9; IEEE 754, FLT_DECIMAL_DIG).
+    A text beyond the type's range becomes infinite. A whole number is kept where no other one of as many digits is
+    nearer to it: 2^53 + 1 is another number, and 36028797018963970 is 2^55 with the digits that tell it. So is what has
+    more digits than a float is ever written with (9; IEEE 754, FLT_DECIMAL_DIG).
     """
     finite, shortest = F.abs(typed) < float("inf"), typed.cast("string")
     number, widest = text.cast("decimal(38,0)"), T.DecimalType(38, 0)
-    is_same = (typed.cast(widest) == number) | (shortest.cast(widest) == number)
+    last_digit = F.regexp_replace(text, r"^[+-]?\d*?(0*)$", "1$1").cast(widest)
+    is_same = F.abs(typed.cast(widest) - number) * 2 <= last_digit
     is_kept = F.when(text.rlike(r"^[+-]?\d{7,}$"), F.coalesce(is_same, F.lit(True)))
     if isinstance(wanted, T.DoubleType):
         return finite & F.coalesce(is_kept, F.lit(True))

@@ -227,7 +227,14 @@ def test_a_fraction_is_the_number_of_its_text(make_project: MakeProject, spark: 
     """A float or double holds what a text says, which has as few digits as the number needs; or the text is refused."""
     written = {
         "float": ["0.1", "16777216", "1.0E10", "3.4028235E38", "1.17549435E-38", "0.10000000149011612", "0.12345679"],
-        "double": ["9007199254740992", "12345678901234567000", "1e19", "0.1", "1.7976931348623157E308"],
+        "double": [
+            "9007199254740992",
+            "-51126493454698140",
+            "12345678901234567000",
+            "1e19",
+            "0.1",
+            "1.7976931348623157E308",
+        ],
     }
     refused = {
         "float": ["16777217", "9007199254740993", "0.123456789012", "1e40", "12345678901234567890"],
