@@ -98,22 +98,32 @@ def _known(spark: SparkSession, table: Table) -> DataFrame | None:
     return None if every is None else every.where(F.col("source_table") == table.name)
 
 
-def _ids_in(known: DataFrame) -> Set[int]:
-    """Short hashes of erased keys."""
+# Short hashes of erased keys; of more than are noted how many they are.
+Ids = Set[int] | int
+
+
+def _ids_in(known: DataFrame) -> Ids:
     short = F.shiftrightunsigned(F.xxhash64("erased_id"), 32).alias("id")
-    return {row["id"] for row in known.select(short).collect()}
+    rows = known.select(short).limit(_MOST_NOTED + 1).collect()
+    return {row["id"] for row in rows} if len(rows) <= _MOST_NOTED else known.count()
 
 
-def noted(note: str, ids: Set[int]) -> str:
+def _number(ids: Ids) -> int:
+    return len(ids) if isinstance(ids, Set) else ids
+
+
+def noted(note: str, ids: Ids) -> str:
     """`State.erased_ids` of the keys in a note and of others."""
     before = _ids_of(note)
-    every = ids | before if isinstance(before, Set) else ids
-    if len(every) > _MOST_NOTED or not isinstance(before, Set):
-        return str(max(len(every), 0 if isinstance(before, Set) else before))
+    if not (isinstance(before, Set) and isinstance(ids, Set)):
+        return str(max(_number(before), _number(ids)))
+    every = ids | before
+    if len(every) > _MOST_NOTED:
+        return str(len(every))
     return "b" + base64.b64encode(struct.pack(f">{len(every)}I", *sorted(every))).decode()
 
 
-def _ids_of(note: str) -> Set[int] | int:
+def _ids_of(note: str) -> Ids:
     """The keys of a note, or how many they are."""
     if note.isdecimal():
         return int(note)
@@ -121,10 +131,12 @@ def _ids_of(note: str) -> Set[int] | int:
     return set(struct.unpack(f">{len(data) // 4}I", data))
 
 
-def lacking(note: str, ids: Set[int]) -> int:
+def lacking(note: str, ids: Ids) -> int:
     """How many keys of a note are not among the known ones."""
     before = _ids_of(note)
-    return len(before - ids) if isinstance(before, Set) else max(0, before - len(ids))
+    if isinstance(before, Set) and isinstance(ids, Set):
+        return len(before - ids)
+    return max(0, _number(before) - _number(ids))
 
 
 def without_erased(changes: DataFrame, table: Table, state: State) -> tuple[DataFrame, State]:
@@ -151,7 +163,7 @@ def without_erased(changes: DataFrame, table: Table, state: State) -> tuple[Data
         return changes, state
     columns = changes.columns
     erased = _known(changes.sparkSession, table)
-    ids = _ids_in(erased) if erased is not None else set()
+    ids: Ids = _ids_in(erased) if erased is not None else set()
     if erased is None or not ids or lacking(state.erased_ids, ids):
         raise WriteError(
             f"keys of the table were erased, and the table of erased keys has {_told(state.erased_ids, ids)}",
@@ -177,10 +189,8 @@ def without_erased(changes: DataFrame, table: Table, state: State) -> tuple[Data
     return changes, replace(state, erased_ids=noted(state.erased_ids, ids))
 
 
-def _told(note: str, ids: Set[int]) -> str:
-    before = _ids_of(note)
-    every = len(before) if isinstance(before, Set) else before
-    return f"not {lacking(note, ids):,} of the {every:,}" if ids else "none of them"
+def _told(note: str, ids: Ids) -> str:
+    return f"not {lacking(note, ids):,} of the {_number(_ids_of(note)):,}" if ids else "none of them"
 
 
 def _is_before_erasure(table: Table) -> Expression:
