@@ -161,7 +161,7 @@ def _field_of(column: str, row: _Row, rows: DataFrame, reading: Reading, semanti
     if "_lake_json" in rows.columns and semantic_types.get(name, "").startswith(DECIMAL):
         image = row.text(F.col("_lake_json"), name)
         # Of an array its items.
-        is_text = rf'"{re.escape(name)}"\s*:(?:[\s\[,]|null)*+"'
+        is_text = rf'"{re.escape(name)}"\s*:\s*(?:\[(?:[\s\[,]|null)*+)?"'
         is_number = ~F.coalesce(image.rlike(is_text), F.lit(False))
     return Field(found.value, found.data_type, semantic_types.get(name), in_json=False, is_number=is_number)
 
@@ -207,7 +207,7 @@ class _Row:
         return _first_of(self.event, (name,), "event")
 
     def text(self, json: Expression, name: str) -> Expression:
-        """What of the event's JSON text has a field of that name in its row alone."""
+        """What of the event's JSON text has a field of that name once: the row's."""
         return json
 
     def metadata(self, column: MetadataColumn) -> Field:
@@ -251,9 +251,7 @@ class _Envelope(_Row):
         return Field(F.when(self.op == "d", before).otherwise(after), present.data_type)
 
     def text(self, json: Expression, name: str) -> Expression:
-        blocks = [item.dataType for item in self.event.fields if item.name not in self.sides]
-        others = {field for block in blocks if isinstance(block, T.StructType) for field in block.names}
-        if name not in others | set(self.event.names):
+        if not any(name in _struct(self.event, side).names for side in self.sides):
             return json
         before, after = (F.get_json_object(json, f"$.{side}") for side in ("before", "after"))
         return F.when(self.op == "d", before).otherwise(after)

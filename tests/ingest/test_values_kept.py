@@ -170,17 +170,31 @@ def test_a_decimal_is_as_wide_as_the_schema_of_a_json_event_says(
     assert project.quarantined(spark) == []
 
 
-def test_a_decimal_is_a_number_whatever_the_source_block_calls_a_text(
-    make_project: MakeProject, spark: SparkSession
-) -> None:
-    """With decimal.format=NUMERIC; of `name` the envelope's source has a text."""
-    project = make_project(items({"id": "int", "name": "decimal(8,2)"}))
-    row = {"id": connect("int32"), "name": decimal_schema(2)}
-    created = with_schema(envelope("c", 1, after={"id": 1, "name": 1234}), row)
-    encoded = with_schema(envelope("c", 2, after={"id": 2, "name": "MDk="}), row)
-    records(project, ({"id": 1}, created), ({"id": 2}, encoded))
+def test_a_decimal_is_a_number_whatever_stands_beside_its_row(make_project: MakeProject, spark: SparkSession) -> None:
+    """With decimal.format=NUMERIC or base64; of `name` the envelope's source has a text, and so may the row before."""
+    names = ("name", "qty")
+    project = make_project(items({"id": "int", **dict.fromkeys(names, "decimal(8,2)"), "note": "string"}))
+    row = {"id": connect("int32"), **dict.fromkeys(names, decimal_schema(2)), "note": connect("string")}
+    number, text = Decimal("1234.00"), Decimal("123.45")
+    # What is written before the change, after it, and what it is. A null is followed by the text of another column.
+    written: list[tuple[Any, Any, Decimal | None]] = [
+        (None, 1234, number),
+        (None, "MDk=", text),
+        ("MDk=", 1234, number),
+        (1234, "MDk=", text),
+        ("MDk=", None, None),
+    ]
+    cases = [("c", None, after, wanted) for _, after, wanted in written]
+    cases += [("u", before, after, wanted) for before, after, wanted in written]
+    events = []
+    for key, (op, before, after, _) in enumerate(cases):
+        was = {"id": key, **dict.fromkeys(names, before), "note": "a"} if op == "u" else None
+        event = envelope(op, key + 1, was, {"id": key, **dict.fromkeys(names, after), "note": "a"})
+        events.append(({"id": key}, with_schema(event, row)))
+    records(project, *events)
     project.land_well(spark)
-    assert [found["name"] for found in project.rows(spark, "item")] == [Decimal("1234.00"), Decimal("123.45")]
+    found = [(row["name"], row["qty"]) for row in project.rows(spark, "item")]
+    assert found == [(wanted, wanted) for *_, wanted in cases]
 
 
 @pytest.mark.parametrize("form", ["unwrapped", "envelope", "payload", "described", "described envelope"])
