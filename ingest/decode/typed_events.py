@@ -271,9 +271,10 @@ class _Envelope(_Row):
 
 
 def is_envelope_type(event: T.StructType) -> bool:
-    """Whether a row has the columns of Debezium's envelope."""
+    """Whether a row has the columns of Debezium's envelope, and none that the unwrap transform gives one."""
     names = set(event.names)
-    return {"op", "source"} <= names and (bool(set(IMAGES) & names) or names <= MEMBERS)
+    is_flat = bool({"__op", "__deleted"} & names)
+    return not is_flat and {"op", "source"} <= names and (bool(set(IMAGES) & names) or names <= MEMBERS)
 
 
 def _type_of(event: T.StructType, name: str) -> T.DataType | None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from conftest import DbtProject, MakeProject, Row, pg, table_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from json_records import connect, with_schema
+from json_records import connect, connect_struct, with_schema
 from pyspark.sql import SparkSession
 
 from ingest.errors import DeclarationError
@@ -164,3 +168,29 @@ def test_a_column_that_is_named_as_metadata_is_not_passed_over(
         "left_out": both,
         "flat": both,
     }
+
+
+@pytest.mark.spark
+def test_columns_that_are_named_as_an_envelope_s_members_are_a_row_s(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """Where the event says that it is unwrapped, as JSON without a schema does: all of it was quarantined."""
+    kinds = {"id": "int32", "op": "string", "source": "string", "after": "string", "__op": "string", "__lsn": "int64"}
+    types = {"int32": ("int", pa.int32()), "string": ("string", pa.string()), "int64": ("long", pa.int64())}
+    row = {"id": 1, "op": "plus", "source": "web", "after": "lunch"}
+    event = {**row, "__op": "c", "__lsn": 1}
+    described = {"schema": connect_struct({name: connect(kind) for name, kind in kinds.items()}), "payload": event}
+    avro, parquet = io.BytesIO(), io.BytesIO()
+    fields = [{"name": name, "type": ["null", types[kind][0]]} for name, kind in kinds.items()]
+    fastavro.writer(avro, {"type": "record", "name": "Value", "fields": fields}, [event])
+    schema = pa.schema([(name, types[kind][1]) for name, kind in kinds.items()])
+    pq.write_table(pa.Table.from_pylist([event], schema), parquet)
+    columns = {name: types[kinds[name]][0] for name in row}
+    forms = ("plain", "described", "avro", "parquet")
+    project = make_project({"tables": [table_of(name, columns, ["id"]) for name in forms]})
+    project.deliver("shop.plain", 0, [event])
+    project.deliver("shop.described", 0, [described])
+    project.deliver("shop.avro", 0, avro.getvalue(), "avro")
+    project.deliver("shop.parquet", 0, parquet.getvalue(), "parquet")
+    project.land_well(spark)
+    assert {name: project.rows(spark, name) for name in forms} == {name: [row] for name in forms}
