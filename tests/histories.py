@@ -230,7 +230,7 @@ class _Database:
         }
 
     def snapshot(self) -> None:
-        """Reads every committed row at one position; transactions may be open."""
+        """Reads every committed row at one position, as the first or a blocking snapshot; transactions may be open."""
         self.lsn += 1
         position: dict[str, Any]
         if self.spec.connector == "postgresql":
@@ -279,9 +279,9 @@ def history(spec: Spec, rng: random.Random) -> list[Change]:
             base.open.append(_Transaction())
         elif chance < 0.24 and base.open:
             base.commit(rng.choice(base.open))
-        elif chance < 0.28 and spec.connector == "postgresql":
-            base.read_some()
-        elif chance < 0.29 and spec.truncates:
+        elif chance < 0.285 and spec.connector == "postgresql":
+            (base.read_some if chance < 0.28 else base.snapshot)()
+        elif chance < 0.295 and spec.truncates:
             while base.open:
                 base.commit(base.open[0])
             base.truncate()
@@ -305,8 +305,10 @@ def delivered(spec: Spec, stream: Sequence[Change], rng: random.Random, batches:
     for number, change in enumerate(stream):
         send(change)
         if rng.random() < 0.02:
-            # The connector crashed: streamed changes come once more. Chunks of a snapshot would be read anew.
-            first = max(0, number - rng.randint(1, 12))
+            # The connector crashed: streamed changes come once more, those behind the last whole snapshot. Its chunks
+            # would be read anew.
+            whole = [at for at in range(number) if stream[at].op == "r" and stream[at].position.get("__lsn")]
+            first = max(0, number - rng.randint(1, 12), *whole)
             first -= 1 if stream[first].moved_from is not None else 0
             for again in stream[first : number + 1]:
                 if again.op != "r":

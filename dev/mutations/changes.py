@@ -113,8 +113,8 @@ CHANGES = (
     Mutation(
         "a bare tombstone of an unknown key loses its epoch",
         "ingest/changes/position.py",
-        "F.when(~is_read() & ~is_unplaced(table) & commit_lsn",
-        "F.when(~is_read() & commit_lsn",
+        "F.when(~is_read() & ~is_unplaced(table), raised)",
+        "F.when(~is_read(), raised)",
         (f"{KEYS}::test_a_bare_tombstone_that_overtakes_its_row_deletes_it",),
     ),
     Mutation(

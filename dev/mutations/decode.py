@@ -21,8 +21,8 @@ DECODE = (
     Mutation(
         "commits of PostgreSQL not looked at",
         "ingest/schema/connectors.py",
-        'F.when(F.col("__op") == "r", read).otherwise(F.concat(commit, F.lit("."), own))',
-        'F.when(F.col("__op") == "r", read).otherwise(F.concat(own, F.lit("."), own))',
+        'F.when(F.col("__op") == "r", read).otherwise(F.concat(commit, F.lit("."), self._own()))',
+        'F.when(F.col("__op") == "r", read).otherwise(F.concat(self._own(), F.lit("."), self._own()))',
         scene("the_commit_decides_between_interleaved_transactions"),
     ),
     Mutation(

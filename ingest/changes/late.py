@@ -29,7 +29,6 @@ from ingest.changes.position import (
 )
 from ingest.config.tables import Table
 from ingest.schema.change import problem as problem_of
-from ingest.schema.connectors import commit_lsn
 
 
 def is_late(watermark: str, unplaced: str) -> Expression:
@@ -183,8 +182,7 @@ def _is_overtaken(table: Table) -> Expression:
     """Whether the change of a transaction that was open is there, and the row that a snapshot read comes late."""
     if not is_placed_by_lsn(table):
         return F.lit(False)
-    held_unknown = (F.col("_lake_held_op") != "r") & commit_lsn("_lake_held_sequence").isNull()
-    return F.coalesce(is_read() & ~_is_after() & held_unknown, F.lit(False))
+    return F.coalesce(is_read() & ~_is_after() & (F.col("_lake_held_op") != "r"), F.lit(False))
 
 
 def _is_moved(table: Table) -> Expression:

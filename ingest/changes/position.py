@@ -94,7 +94,8 @@ def placed_by_delivery(changes: DataFrame, table: Table) -> DataFrame:
     - a row of an incremental snapshot holds what came before it, and not what comes after it;
     - a delete that is a bare tombstone deletes what came before it. Right behind another delete it says nothing more;
     - a change whose transaction was open while a snapshot read the row has a smaller LSN than that row, comes after
-      it, and counts. Only its commit position would say so, and Debezium does not know one before the first commit.
+      it, and counts. Only its commit position would say so: Debezium does not know one before the first commit, and
+      behind a blocking snapshot it knows one from before it.
 
     One window by the record key; only for batches in which `ranked` finds such keys.
     """
@@ -104,12 +105,7 @@ def placed_by_delivery(changes: DataFrame, table: Table) -> DataFrame:
         .rowsBetween(Window.unboundedPreceding, -1)
     )
     whole_log, offset = log_of(), F.substring_index("__position", "/", -1)
-    raised = whole_log
-    if is_placed_by_lsn(table):
-        read_at = F.max(F.when(is_read() & F.col("__lsn").isNotNull(), F.split(whole_log, r"\.")[1])).over(delivered)
-        commit = F.greatest(F.split(whole_log, r"\.")[1], F.coalesce(read_at, F.lit("")))
-        own = F.concat(epoch_of(whole_log), commit, F.lit("."), F.split(whole_log, r"\.")[2])
-        raised = F.when(~is_read() & ~is_unplaced(table) & commit_lsn().isNull(), own).otherwise(whole_log)
+    raised = behind_reads(table) if is_placed_by_lsn(table) else whole_log
     placed = changes.withColumn("_lake_log", raised).withColumn("_lake_unplaced", is_unplaced(table))
     if table.options.tombstones == "delete":
         # What is set aside deletes nothing, and says nothing of others: it may have no key to be grouped by.
@@ -122,6 +118,23 @@ def placed_by_delivery(changes: DataFrame, table: Table) -> DataFrame:
     log = F.when(F.col("_lake_unplaced"), F.greatest("_lake_log", before)).otherwise(F.col("_lake_log"))
     placed = placed.withColumn("__position", F.concat(log, F.lit("/"), offset))
     return _written_behind_deletes(placed, table).drop("_lake_log", "_lake_unplaced")
+
+
+def behind_reads(table: Table) -> Expression:
+    """Epoch and log position of a change: behind the row that a snapshot has read and delivered before it.
+
+    Of a frame's changes of one key: of PostgreSQL, see `placed_by_delivery`.
+    """
+    whole_log = log_of()
+    epoch, place, own = epoch_of(whole_log), F.split(whole_log, r"\.")[1], F.split(whole_log, r"\.")[2]
+    before = (
+        Window.partitionBy(f"`{table.record_key}`", epoch)
+        .orderBy(F.substring_index("__position", "/", -1))
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    read_at = F.max(F.when(is_read() & F.col("__lsn").isNotNull(), place)).over(before)
+    raised = F.concat(epoch, F.greatest(place, read_at), F.lit("."), own)
+    return F.when(~is_read() & ~is_unplaced(table), raised).otherwise(whole_log)
 
 
 def _written_behind_deletes(placed: DataFrame, table: Table) -> DataFrame:
@@ -266,13 +279,14 @@ EVENT = Names("__source_sequence", "__lsn", "__position")
 def was_open(change: Names, held: Names, held_is_read: Expression) -> Expression:
     """Whether a change that is no snapshot's row counts against a held row with a greater place in the log.
 
-    It does where its transaction was open while a snapshot read the row, or was one of those (see
-    `placed_by_delivery`): nothing knows a commit of either, and the change was delivered later. Never null.
+    It does where its transaction was open while a snapshot read the row (see `placed_by_delivery`): it was delivered
+    after that row, or after a change that stands behind it. Never null.
     """
-    unknown = commit_lsn(change.sequence).isNull() & commit_lsn(held.sequence).isNull()
-    is_newer = F.when(held_is_read, F.col(held.lsn).isNotNull()).otherwise(F.col(change.lsn) > F.col(held.lsn))
-    after = delivered_at(change.position) > delivered_at(held.position)
-    return F.coalesce(unknown & is_newer & after, F.lit(False))
+    own_place = F.greatest(commit_lsn(held.sequence), held.lsn)
+    is_behind_read = F.conv(F.split(held.position, r"\.")[1], 16, 10).cast("bigint") > own_place
+    is_newer = is_behind_read & (F.col(change.lsn) > F.col(held.lsn))
+    is_newer = F.when(held_is_read, F.col(held.lsn).isNotNull()).otherwise(is_newer)
+    return F.coalesce(is_newer & (delivered_at(change.position) > delivered_at(held.position)), F.lit(False))
 
 
 def delivered_at(position: str) -> Expression:

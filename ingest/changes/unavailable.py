@@ -14,8 +14,10 @@ from ingest.changes.position import (
     FEW,
     Names,
     as_it_is,
+    behind_reads,
     epoch_of,
     is_delete,
+    is_placed_by_lsn,
     is_read,
     log_of,
     was_open,
@@ -81,6 +83,11 @@ def completed(
         if moves is not None:
             before = F.broadcast(moves.select(F.col("_lake_old_key").alias(key)).distinct())
             older.append(events(held.join(before, key, "left_semi")))
+    if is_placed_by_lsn(table):
+        # A snapshot's row and what was delivered after it may have come in two batches.
+        offset = F.expr("substring(__position, length(substring_index(__position, '/', 1)) + 1)")
+        placed = reduce(DataFrame.unionByName, candidates)
+        candidates = [placed.withColumn("__position", F.concat(behind_reads(table), offset))]
     if moves is not None and older:
         candidates.append(_under_new_keys(reduce(DataFrame.unionByName, older), moves, table).select(*columns))
     return _newest_values(reduce(DataFrame.unionByName, candidates), table)

@@ -127,6 +127,10 @@ class Order(ABC):
     def position(self) -> Expression:
         """Where a change stands, as a text that sorts as the log does; null where an event has no place in it."""
 
+    def name(self) -> Expression:
+        """What a change is known by in the history: the place as it was first written there, however it sorts now."""
+        return self.position()
+
     def ties(self) -> Expression | None:
         """Whether different changes of a row may share this place; None where none do."""
         return None
@@ -191,18 +195,29 @@ class LogOrder(Order):
 
 @dataclass(frozen=True)
 class WalOrder(LogOrder):
-    """PostgreSQL's write-ahead log: LSN of the last commit before the change, LSN of the change.
+    """PostgreSQL's write-ahead log: the last commit before the change or its own LSN, the greater; and its own LSN.
 
-    Debezium gives both in `source.sequence`; where it does not, the change's own LSN stands for the commit's. A row
-    read by a snapshot holds all that was committed before its LSN.
+    Debezium gives both in `source.sequence`, or the change's own alone. Either lies between the commit before and the
+    change's own commit, so that the first part sorts transactions as they were committed. A row read by a snapshot
+    holds all that was committed before its LSN; the commit that the next change knows may be one from before it.
     """
 
     def position(self) -> Expression:
-        own = hexadecimal("__lsn", LONG_DIGITS)
-        commit = F.coalesce(F.lower(F.hex(commit_lsn().cast("binary"))), own)
-        read = F.concat(own, F.lit("." + "0" * LONG_DIGITS))
-        place = F.when(F.col("__op") == "r", read).otherwise(F.concat(commit, F.lit("."), own))
+        return self._place(F.greatest(self._commit(), self._own()))
+
+    def name(self) -> Expression:
+        return self._place(F.coalesce(self._commit(), self._own()))
+
+    def _place(self, commit: Expression) -> Expression:
+        read = F.concat(self._own(), F.lit("." + "0" * LONG_DIGITS))
+        place = F.when(F.col("__op") == "r", read).otherwise(F.concat(commit, F.lit("."), self._own()))
         return F.when(F.col("__lsn").isNotNull(), place)
+
+    def _own(self) -> Expression:
+        return hexadecimal("__lsn", LONG_DIGITS)
+
+    def _commit(self) -> Expression:
+        return F.lower(F.hex(commit_lsn().cast("binary")))
 
 
 @dataclass(frozen=True)

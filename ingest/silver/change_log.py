@@ -30,6 +30,7 @@ from ingest.changes.position import (
 )
 from ingest.config.tables import HISTORY, Table
 from ingest.schema.change import OPTIONAL, UNAVAILABLE_SEPARATOR, silver_columns
+from ingest.schema.connectors import order_of
 from ingest.silver.hudi import HudiTable
 from ingest.silver.state import State
 from ingest.silver.table import SilverTable
@@ -219,10 +220,7 @@ def _raised(changes: DataFrame, winners: DataFrame, table: Table) -> DataFrame:
     """
     key = table.record_key
     commit = F.split(F.substring_index("__position", "/", 1), r"\.")[1]
-    told = F.split(log_position(table), r"\.")
-    # Where no commit before the change is known, its own LSN stands for it.
-    unknown = (told[0] == told[1]) & ~is_read()
-    to = winners.where(unknown & (commit > told[0])).select(
+    to = winners.where(~is_read() & (commit > F.split(log_position(table), r"\.")[0])).select(
         F.col(f"`{key}`"), commit.alias("_lake_commit"), F.col("__lsn").alias("_lake_upto")
     )
     own = F.concat(
@@ -231,7 +229,7 @@ def _raised(changes: DataFrame, winners: DataFrame, table: Table) -> DataFrame:
         F.lit("."),
         F.substring_index("__position", ".", -1),
     )
-    late = unknown & (F.col("__lsn") <= F.col("_lake_upto")) & (commit < F.col("_lake_commit"))
+    late = ~is_read() & (F.col("__lsn") <= F.col("_lake_upto")) & (commit < F.col("_lake_commit"))
     return (
         changes.join(F.broadcast(to), key, "left")
         .withColumn("__position", F.when(F.coalesce(late, F.lit(False)), own).otherwise(F.col("__position")))
@@ -279,7 +277,7 @@ def _change(table: Table) -> Expression:
     content = F.sha2(F.to_json(F.array(F.col("__source_ts_ms").cast("string"), *values)), 256)
     kind = F.when(F.col("__op") == "t", "t").when(is_read(), "r").when(F.col("__deleted") == "true", "d").otherwise("c")
     key = F.when(F.coalesce(F.col("__op") != "t", F.lit(True)), F.col(f"`{table.record_key}`").cast("string"))
-    place = F.coalesce(log_position(table), F.when(is_read(), content).otherwise(_offset()))
+    place = F.coalesce(order_of(table).name(), F.when(is_read(), content).otherwise(_offset()))
     return as_record_key(F.concat_ws("/", F.concat(epoch, place), kind, key))
 
 

@@ -289,6 +289,21 @@ MENDED: Mapping[str, list[File]] = {
         File(0, 1, (_change(1, "u", 1, 90, None, 9, "B", "N"),), 0),
         File(0, 0, (_change(0, "r", 1, 100, None, 1, "A", "N"),), 1),
     ],
+    **{
+        f"what comes after a blocking snapshot counts, {told}": [
+            File(0, 0, (_change(0, "c", 1, 90, 85, 1, "A", "N"), _change(1, "c", 2, 91, 85, 1, "A", "N")), 0),
+            File(0, 2, (_change(2, "r", 1, 100, None, 1, "A", "N"), _change(3, "r", 2, 100, None, 1, "A", "N")), read),
+            # The commit before is from before the snapshot; key 2 was written before it as well, and not committed.
+            File(0, 4, (_change(4, "u", 2, 98, 95, 2, "B", _AWAY), _change(5, "u", 1, 105, 95, 2, "B", _AWAY)), at),
+            File(0, 6, (_change(6, "u", 2, 109, 95, 3, _AWAY, "O"), _change(7, "u", 1, 120, 110, 3, _AWAY, "O")), then),
+        ]
+        for told, read, at, then in (
+            ("in one batch", 0, 0, 0),
+            ("in its own", 1, 2, 3),
+            ("in the next", 0, 1, 1),
+            ("before its rows", 1, 0, 2),
+        )
+    },
 }
 
 
