@@ -132,6 +132,20 @@ def require_one_consistency(tables: tuple[Table, ...], *, where: str) -> None:
         )
 
 
+def refuse_one_collection(declared: tuple[Table, ...]) -> None:
+    """Two tables whose events the end of a transaction would count as one table's: those of one topic are."""
+    for other, table in combinations(declared, 2):
+        is_cut = table.options.consistent == "transaction"
+        if is_cut and table.collection == other.collection and table.options.topic != other.options.topic:
+            raise DeclarationError(
+                f"tables '{other.name}' and '{table.name}' are both {table.collection} in the source's transactions",
+                where=table.where,
+                expected="names that differ in their last two parts where consistent is 'transaction': events are "
+                "counted by these",
+                action="give each database a connector and a source of its own, with its own topic.prefix",
+            )
+
+
 def refuse_mixed_topics(declared: tuple[Table, ...]) -> None:
     """Two tables of one topic that are not one table kept twice: each would take the other's events for its own."""
     for other, table in combinations(declared, 2):

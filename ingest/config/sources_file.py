@@ -21,6 +21,7 @@ from ingest.config.checks import (
     refuse_idle_options,
     refuse_mixed_topics,
     refuse_names,
+    refuse_one_collection,
     refuse_shared_relations,
     require_chosen,
     require_derivable,
@@ -207,6 +208,7 @@ def _source(project: Project, file: Path, raw: Yaml, refusals: Refusals) -> Sour
     refusals.of(refuse_clashes, declared)
     refusals.of(refuse_mixed_topics, declared)
     refusals.of(require_one_consistency, declared, where=f"{file}: {name}")
+    refusals.of(refuse_one_collection, declared)
     return Source(name=name, schema=schema, tables=declared, file=file)
 
 

@@ -330,6 +330,11 @@ class Table:
         return tuple(declared.split(".") if declared else self.options.topic.split(".")[-2:])
 
     @property
+    def collection(self) -> str:
+        """The table's name as the END of a transaction has it, as far as it is looked at: its last two parts."""
+        return ".".join(self.database_name[-2:])
+
+    @property
     def transaction_topic(self) -> str:
         """Where Debezium writes the source's transactions: as declared, or `<topic.prefix>.transaction`."""
         return self.options.transaction_topic or f"{self.options.topic.split('.')[0]}.transaction"

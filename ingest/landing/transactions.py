@@ -189,11 +189,14 @@ def _ended(spark: SparkSession, table: Table) -> DataFrame:
 
 
 def _first_blocked(ended: DataFrame, seen: DataFrame, tables: Sequence[Table]) -> tuple[str | None, Blocked | None]:
-    of_collection = F.create_map(*(F.lit(text) for each in tables for text in (_collection_of(each), each.name)))
+    # A topic may be kept in two tables.
+    names: dict[str, list[Expression]] = {}
+    for table in tables:
+        names.setdefault(table.collection, []).append(F.lit(table.name))
+    tables_of = F.create_map(*(part for name, found in names.items() for part in (F.lit(name), F.array(*found))))
     expected = (
         ended.select("transaction_id", "place", F.explode("collections").alias("collection"))
-        .withColumn("source_table", of_collection[_last_parts(F.col("collection.data_collection"))])
-        .where("source_table is not null")
+        .withColumn("source_table", F.explode(tables_of[_last_parts(F.col("collection.data_collection"))]))
         .select("transaction_id", "place", "source_table", F.col("collection.event_count").alias("expected"))
     )
     lacking = (
@@ -212,7 +215,7 @@ def _require_named(ended: DataFrame, tables: Sequence[Table]) -> None:
 
     `ended`: the transactions that have ended, with `source_table` and how many events of it have been `seen`.
     """
-    collection_of = F.create_map(*(F.lit(text) for each in tables for text in (each.name, _collection_of(each))))
+    collection_of = F.create_map(*(F.lit(text) for each in tables for text in (each.name, each.collection)))
     named = F.transform("collections", lambda each: _last_parts(each["data_collection"]))
     row = ended.where(~F.array_contains(named, collection_of[F.col("source_table")])).orderBy("place").first()
     if row is None:
@@ -221,7 +224,7 @@ def _require_named(ended: DataFrame, tables: Sequence[Table]) -> None:
     told = ", ".join(each["data_collection"] for each in row["collections"])
     raise InputError(
         f"transaction {row['transaction_id']} has ended with events of {told or 'no table'}, and with none of "
-        f"{_collection_of(table)}, of which {row['seen']} have come",
+        f"{table.collection}, of which {row['seen']} have come",
         where=table.where,
         expected="the table's name as its transactions have it: the last two parts of `topic`, or of `database.table`",
         action="take out of the connector what renames topics (RegexRouter, ByLogicalTableRouter), or declare "
@@ -229,12 +232,8 @@ def _require_named(ended: DataFrame, tables: Sequence[Table]) -> None:
     )
 
 
-def _collection_of(table: Table) -> str:
-    """A table's name as the END of a transaction has it, as far as `_last_parts` looks."""
-    return ".".join(table.database_name[-2:])
-
-
 def _last_parts(collection: Expression) -> Expression:
+    """What a table's `collection` has of the name."""
     return F.substring_index(collection, ".", -2)
 
 

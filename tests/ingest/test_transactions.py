@@ -116,6 +116,21 @@ def opened(project: DbtProject) -> Bank:
     return found
 
 
+def test_a_topic_that_is_kept_in_two_tables_is_whole_in_both(make_project: MakeProject, spark: SparkSession) -> None:
+    source = accounts()
+    mirror = table_of("mirror", BALANCE, ["id"])
+    mirror["config"]["meta"]["ingest"]["topic"] = "shop.bank.checking"
+    source["tables"].append(mirror)
+    bank = opened(make_project(source))
+    first, second = (bank.transaction(("checking", "u", 1, 100 - n), ("saving", "u", 1, 100 + n)) for n in (1, 2))
+    bank.send(first[1])
+    bank.send(second[1], "checking")
+    bank.begin_and_end(first[2], second[2])
+    landed = bank.land(spark)
+    assert {name: each.waiting for name, each in landed.items()} == {"checking": 1, "saving": 0, "mirror": 1}
+    assert bank.at_cut(spark) == {"checking": {1: 99}, "saving": {1: 101}, "mirror": {1: 99}}
+
+
 @pytest.mark.slow
 def test_half_a_transaction_waits_for_its_other_half(bank: Bank, spark: SparkSession) -> None:
     well = bank.land(spark)
@@ -400,6 +415,7 @@ def _as_text(balances: dict[str, dict[int, int]]) -> dict[str, dict[str, int]]:
         ({"consistent": "table"}, "its tables are consistent by"),
         ({"transaction_topic": "other.transaction"}, "other.transaction"),
         ({"connector": "dynamodb"}, "it has no transactions"),
+        ({"topic": "shop.other.bank.saving"}, "'checking' and 'saving' are both bank.saving"),
     ],
 )
 def test_a_source_is_consistent_as_a_whole_or_not_at_all(change: Row, told: str, make_project: MakeProject) -> None:
