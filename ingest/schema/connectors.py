@@ -30,6 +30,8 @@ from ingest.config.tables import SemanticType, Table
 
 # What Debezium writes by default in place of a value that the log does not hold (unavailable.value.placeholder).
 UNAVAILABLE_VALUE = "__debezium_unavailable_value"
+# What is left of it at least where Debezium truncates it, and no text of one's own begins with.
+_BEGINNING = "__debezium"
 # Hexadecimal digits of a bigint.
 LONG_DIGITS = 16
 
@@ -44,6 +46,8 @@ class Placeholder:
     It is the placeholder as text or bytes; of hstore as key and value; of an array as its only item, of uuid[] as the
     UUID of its bytes, and of numbers as an item for each byte. A boolean[] has none: Debezium leaves the column out.
     Sources: its UnchangedToastedPlaceholder, and debezium/debezium pull request 7815 for the other arrays of numbers.
+
+    `column.truncate.to.N.chars` truncates it as well: of the default one, any beginning of at least ten letters is it.
     """
 
     value: str
@@ -51,7 +55,8 @@ class Placeholder:
     @property
     def texts(self) -> tuple[str, ...]:
         """What the text of a JSON event holds then: the placeholder, its base64 or UUID, or its bytes as numbers."""
-        return (self.value, *self._others, *(_compact(items)[1:-1] for items in self._numbers))
+        text = _BEGINNING if self._may_be_truncated else self.value
+        return (text, *self._others, *(_compact(items)[1:-1] for items in self._numbers))
 
     def may_replace(self, data_type: T.DataType) -> bool:
         """Whether a value that is written with this type may be a placeholder."""
@@ -62,6 +67,8 @@ class Placeholder:
         if isinstance(data_type, T.StringType):
             arrays = [[self.value], *([text] for text in self._others), *self._numbers]
             found = value.isin(self.value, self._others[0], *map(_compact, (*arrays, {self.value: self.value})))
+            if self._may_be_truncated:
+                found |= F.lit(self.value).startswith(value) & (F.length(value) >= len(_BEGINNING))
         elif isinstance(data_type, T.BinaryType):
             found = value == F.lit(self.value).cast("binary")
         elif isinstance(data_type, T.MapType) and isinstance(data_type.keyType, T.StringType):
@@ -83,6 +90,11 @@ class Placeholder:
         elif isinstance(items, T.NumericType):
             arrays = [[F.lit(item).cast(items) for item in self._numbers[0]]]
         return [F.array(*array) for array in arrays]
+
+    @property
+    def _may_be_truncated(self) -> bool:
+        """Whether a beginning of it is told from a text of one's own."""
+        return self.value == UNAVAILABLE_VALUE
 
     @property
     def _others(self) -> tuple[str, str]:

@@ -121,6 +121,18 @@ SCENARIOS = (
         [{"note_id": 1, "tags": ["a", "b"], "sizes": [1, 2], "raw": bytearray(b"\x01\x02")}],
     ),
     Scenario(
+        "a_truncated_placeholder_is_unavailable_and_a_text_of_less_is_a_value",
+        NOTES, ["note_id"],
+        [
+            [note("c", 10 + number, number, "a", f"long {number}") for number in (1, 2, 3)],
+            [note("u", 20, 1, "b", UNAVAILABLE_VALUE[:20]), note("u", 21, 2, "b", UNAVAILABLE_VALUE[:10]),
+             note("u", 22, 3, UNAVAILABLE_VALUE + "s", UNAVAILABLE_VALUE[:9])],
+        ],
+        [{"note_id": 1, "title": "b", "body": "long 1"}, {"note_id": 2, "title": "b", "body": "long 2"},
+         {"note_id": 3, "title": UNAVAILABLE_VALUE + "s", "body": UNAVAILABLE_VALUE[:9]}],
+        Counts(read=6, applied=6),
+    ),
+    Scenario(
         "a_deleted_and_inserted_row_does_not_inherit",
         NOTES, ["note_id"],
         [[note("c", 10, 1, "a", "old")], [note("d", 20, 1, None, ""), note("c", 30, 1, "b", None)],
