@@ -383,6 +383,7 @@ CONNECTORS: Mapping[ConnectorName | None, Connector] = {
         # What AWS names as the order of the changes.
         renumbered_order=("__source_ts_us",),
     ),
+    # Applications write whole numbers.
     None: Connector(has_coded_decimals=False, placeholder=_DEFAULT_PLACEHOLDER),
 }
 
