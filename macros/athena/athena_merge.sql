@@ -1,5 +1,5 @@
 {#- Brings an Iceberg table to what a model's select gives, by one statement, and ends the materialization. -#}
-{% macro athena_merge(existing, sql, on_schema_change, part) -%}
+{% macro athena_merge(existing, sql, on_schema_change, part, given=[]) -%}
     {%- set target = this.incorporate(type='table') -%}
     {{ run_hooks(pre_hooks) }}
     {%- set key = key_columns(config.get('unique_key'), model.unique_id) -%}
@@ -8,7 +8,7 @@
     {%- do athena_require_partitions(existing) -%}
     {%- set columns = athena_merge_columns(existing, sql, wanted, on_schema_change) -%}
     {%- call statement('main') -%}
-        {{ athena_merge_sql(existing, athena_rows(sql, wanted), key, columns, part) }}
+        {{ athena_merge_sql(existing, athena_rows(sql, wanted), key, columns, part, given) }}
     {%- endcall -%}
     {{ run_hooks(post_hooks) }}
     {%- do persist_docs(target, model) -%}
@@ -19,9 +19,10 @@
 
 {#-
     The rows of the select and of the table, by their keys: what one has and the other has not, or has otherwise, is all that is
-    written. Values are compared with nulls as values. A select without a row of a key deletes it, unless the select may be a `part`.
+    written. Values are compared with nulls as values. A select without a row of a key deletes it, unless the select may be a `part`,
+    and fails where `given` variables may have left it out.
 -#}
-{% macro athena_merge_sql(target, rows, key, columns, part) -%}
+{% macro athena_merge_sql(target, rows, key, columns, part, given=[]) -%}
     {%- set names, own = hudi_quoted(columns), 'row(' ~ hudi_quoted(columns) ~ ')' -%}
     {%- set key_in_lower_case, in_batch = key | map('lower') | list, is_in_batch() -%}
     merge into {{ target }} as present
@@ -35,7 +36,7 @@
                 when _lake_present_count > 1 then {{ athena_raise(_shared_key_text(
                     key, '_lake_present_count', 'its table has', 'one: the table was made with another unique_key, and --full-refresh makes it anew'
                 ), "'new'") }}
-                when _lake_wanted_count = 0 then 'gone'
+                when _lake_wanted_count = 0 then {{ athena_raise(_given_text(given), "'gone'") if given else "'gone'" }}
                 else 'new'
             end as _lake_change
         from (
@@ -74,6 +75,13 @@
         {%- endfor %}
     when not matched and changed._lake_change = 'new' then insert ({{ names }})
         values ({% for column in columns %}changed.{{ adapter.quote(column) }}{{ ', ' if not loop.last }}{% endfor %})
+{%- endmacro %}
+
+{#- `case` is evaluated behind `where`: a row that stays is not refused. -#}
+{% macro _given_text(given) -%}
+    '{{ model.unique_id }}: got a row that its select gives no more, expected all rows of the table: its text asks for --vars
+    {{- ' ' ~ given | join(', ') | replace("'", "''") }}; run it without them, with --full-refresh, or ask is_incremental() in its text,
+    {{- ' which keeps the row; nothing was written' }}'
 {%- endmacro %}
 
 {% macro athena__is_in_batch() -%}

@@ -204,6 +204,23 @@ def test_a_part_of_the_rows_removes_none(models: AthenaModels) -> None:
     assert models.rows("items") == [["1", "a"], ["2", "new"]]
 
 
+def test_variables_of_the_command_line_remove_no_row(models: AthenaModels) -> None:
+    """A select that asks for one may be narrowed by it; rows that stay are no hindrance, nor is a full refresh."""
+    rows = "select * from (values (1, 'a'), (2, '{}'), (3, 'c')) as t (id, name) where id >= {{{{ var('since', 1) }}}}"
+    models.write("items", rows.format("b"), unique_key="id")
+    models.run()
+    models.write("items", rows.format("new"), unique_key="id")
+    models.run("--vars", "{since: 1}")
+    assert models.rows("items") == [["1", "a"], ["2", "new"], ["3", "c"]]
+    told = models.refusal("items", "--vars", "{since: 2}")
+    assert "model.tested.items: got a row that its select gives no more" in told
+    assert "its text asks for --vars since; run it without them, with --full-refresh, or ask is_incremental()" in told
+    assert models.rows("items") == [["1", "a"], ["2", "new"], ["3", "c"]]
+    models.run("--vars", "{other: 2}")
+    models.run("--vars", "{since: 2}", "--full-refresh")
+    assert models.rows("items") == [["2", "new"], ["3", "c"]]
+
+
 def test_a_new_column_comes_with_its_values(models: AthenaModels) -> None:
     """Where `on_schema_change` adds it; else the run is refused, or leaves it out."""
     models.write("items", "select * from (values (1, 'a'), (2, 'b')) as t (id, name)", unique_key="id")
@@ -265,6 +282,26 @@ def test_a_table_stays_where_no_rows_are_read(models: AthenaModels) -> None:
     assert (models.rows("source"), models.rows("items")) == ([["1"]], [["1"]])
     models.write("items", "select nothing from {{ ref('source') }}", unique_key="id")
     assert "COLUMN_NOT_FOUND" in models.refusal("items", "--empty")
+
+
+def test_rows_are_appended_of_whole_upstreams(models: AthenaModels) -> None:
+    """With `--sample` a table of `append` stays: the rows that were passed over would never come. Another format is refused."""
+    source = "select id, cast({} as timestamp(6)) as at from (values {}) as t (id)"
+    models.write("source", source.format("localtimestamp", "1"), unique_key="id", event_time="at")
+    for name, config in {"items": {}, "files": {"table_type": "hive"}}.items():
+        models.write(name, NEW_SALES.replace("sales", "source"), incremental_strategy="append", **config)
+    models.run()
+    old = "case id when 2 then timestamp '2020-01-01 00:00:00' else localtimestamp end"
+    models.write("source", source.format(old, "1, 2, 3"), unique_key="id", event_time="at")
+    models.run("--select", "source")
+    models.run("--select", "items", "files", "--sample", "3 days")
+    assert (models.rows("items"), models.rows("files")) == ([["1"]], [["1"]])
+    models.run()
+    assert (models.rows("items"), models.rows("files")) == ([["1"], ["2"], ["3"]], [["1"], ["2"], ["3"]])
+    models.write("files", NEW_SALES.replace("sales", "source"), incremental_strategy="append")
+    assert "got a table of another format, expected the table as it is" in models.refusal("files")
+    models.run("--full-refresh")
+    assert models.rows("items") == models.rows("files") == [["1"], ["2"], ["3"]]
 
 
 def test_what_needs_spark_is_refused_in_a_sentence(models: AthenaModels) -> None:
