@@ -304,6 +304,36 @@ def test_rows_are_appended_of_whole_upstreams(models: AthenaModels) -> None:
     assert models.rows("items") == models.rows("files") == [["1"], ["2"], ["3"]]
 
 
+def test_a_snapshot_is_taken_of_whole_rows_of_one_key(models: AthenaModels) -> None:
+    """With `--empty` each version had ended; two rows of a key, a null in it, and other types are refused."""
+    place = models.root / "snapshots" / "versions.sql"
+    place.parent.mkdir()
+    place.write_text(VERSIONS, encoding="utf-8")
+    rows = "select id, {} as price from (values {}) as t (id)"
+    models.write("sales", rows.format("decimal '1.25'", "1, 2"), unique_key="id", materialized="view")
+    models.build()
+    for more in ([], ["--full-refresh"]):
+        models.build("--empty", *more)
+    current = [row for row in models.rows("versions") if row[-1] is None]
+    assert len(current) == 2
+    for price, ids, told in (
+        ("decimal '1.25'", "1, 1, 2", "got 0 rows with a null in unique_key (id) and 1 keys with more than one row"),
+        ("decimal '1.25'", "1, null", "got 1 rows with a null in unique_key (id) and 0 keys with more than one row"),
+        ("1.5e0", "1, 2", "got columns price as double (the table: decimal(3,2)) from its select"),
+    ):
+        models.write("sales", rows.format(price, ids), materialized="view")
+        assert told in models.dbt("build")["versions"].message
+    models.write("sales", rows.format("decimal '2.25'", "1, 2"), materialized="view")
+    for name, said in {"unique_key": "unique_key=['id', 'price']", "dbt_valid_to_current": REMOTE}.items():
+        place.write_text(VERSIONS.replace("unique_key='id'", said), encoding="utf-8")
+        assert f"snapshot.tested.versions: got {name} = " in models.dbt("build")["versions"].message
+    assert models.rows("versions") == current
+    place.write_text(VERSIONS, encoding="utf-8")
+    models.build()
+    assert [row[1] for row in models.rows("versions") if row[-1] is None] == ["2.25", "2.25"]
+    assert len(models.rows("versions")) == 4
+
+
 def test_what_needs_spark_is_refused_in_a_sentence(models: AthenaModels) -> None:
     """Time travel on Hudi tables is none of Athena's."""
     models.write("items", "select * from {{ as_of(this, '2026-01-01') }}", unique_key="id")
@@ -335,6 +365,7 @@ VERSIONS = """
 select * from {{ ref('sales') }}
 {% endsnapshot %}
 """
+REMOTE = "unique_key='id', dbt_valid_to_current=\"date '9999-12-31'\""
 
 
 def test_a_random_history_leaves_each_table_as_its_select(models: AthenaModels, athena: LocalAthena) -> None:
