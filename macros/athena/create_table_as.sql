@@ -6,11 +6,21 @@
     {%- if resolve_table_type() != 'iceberg' or language != 'sql' -%}
         {%- do return(dbt.athena__create_table_as(temporary, relation, compiled_code, language, skip_partitioning)) -%}
     {%- endif -%}
+    {%- set naming, place = config.get('s3_data_naming', target.s3_data_naming), config.get('external_location') -%}
+    {#- A clone has main's rows, by main's contract -#}
+    {%- set is_cloned = flags.WHICH == 'clone' -%}
+    {%- set is_model, partitions = model.resource_type == 'model' and not is_cloned, [] if skip_partitioning else hudi_partitions() -%}
+    {%- if (is_model or is_cloned) and not temporary and (place or 'unique' not in naming) -%}
+        {{ exceptions.raise_compiler_error(
+            model.unique_id ~ ": got " ~ ("external_location = '" ~ place if place else "s3_data_naming = '" ~ naming) ~ "', expected "
+            ~ "s3_data_naming = 'schema_table_unique' alone: of an Iceberg table each build needs a folder of its own, or it would delete the "
+            ~ "files of the table that is there"
+        ) }}
+    {%- endif -%}
     {%- set location = adapter.generate_s3_location(
-        relation, config.get('s3_data_dir') or target.s3_data_dir, config.get('s3_data_naming', target.s3_data_naming),
-        config.get('s3_tmp_table_dir', target.s3_tmp_table_dir), config.get('external_location'), temporary
+        relation, config.get('s3_data_dir') or target.s3_data_dir, naming, config.get('s3_tmp_table_dir', target.s3_tmp_table_dir), place,
+        temporary
     ) -%}
-    {%- set is_model, partitions = model.resource_type == 'model', [] if skip_partitioning else hudi_partitions() -%}
     {%- set key = key_columns(config.get('unique_key'), model.unique_id) if is_model and config.get('unique_key') else none -%}
     {%- set columns = get_column_schema_from_query(compiled_code) -%}
     {%- if is_model -%}
@@ -28,7 +38,7 @@
         format = 'parquet'
     )
     as
-    {{ athena_rows(compiled_code, columns, key) }}
+    {{ compiled_code if is_cloned else athena_rows(compiled_code, columns, key) }}
 {%- endmacro %}
 
 {#- What dbt makes to learn the types of a unit test's columns is a view here: a table would have to have times of its own kind. -#}

@@ -76,6 +76,20 @@ def test_somebody_else_s_table_is_left_as_it_is(
     assert models.rows("own") == [["8"]]
 
 
+@pytest.mark.parametrize(
+    "config", [{"s3_data_naming": "schema_table"}, {"external_location": f"s3://{LAKE_BUCKET}/place/items"}]
+)
+@pytest.mark.parametrize("materialized", ["incremental", "table"])
+def test_a_rebuild_has_a_folder_of_its_own(models: AthenaModels, materialized: str, config: dict[str, str]) -> None:
+    """One that all builds share was emptied, and with it the table that is there."""
+    models.write("items", "select 1 as id", materialized=materialized, unique_key="id")
+    models.run()
+    models.write("items", "select 1 as id, 2 as n", materialized=materialized, unique_key="id", **config)
+    (name,) = config
+    assert f"model.tested.items: got {name} = '{config[name]}', expected" in models.refusal("items", "--full-refresh")
+    assert models.rows("items") == [["1"]]
+
+
 class ThrottledApi(Api):
     """Refuses the first calls of each kind that dbt makes for a query."""
 
