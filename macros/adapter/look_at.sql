@@ -8,5 +8,5 @@
 {%- endmacro %}
 
 {% macro athena__look_at(sql) -%}
-    {%- do get_column_schema_from_query(sql) -%}
+    {%- do get_column_schema_from_query(hudi_statement(sql)) -%}
 {%- endmacro %}

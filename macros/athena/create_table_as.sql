@@ -6,6 +6,7 @@
     {%- if resolve_table_type() != 'iceberg' or language != 'sql' -%}
         {%- do return(dbt.athena__create_table_as(temporary, relation, compiled_code, language, skip_partitioning)) -%}
     {%- endif -%}
+    {%- set compiled_code = hudi_statement(compiled_code) -%}
     {%- set naming, place = config.get('s3_data_naming', target.s3_data_naming), config.get('external_location') -%}
     {#- A clone has main's rows, by main's contract -#}
     {%- set is_cloned = flags.WHICH == 'clone' -%}

@@ -30,5 +30,5 @@
     {%- elif strategy == 'append' -%}
         {%- do return(dbt.materialization_incremental_athena()) -%}
     {%- endif -%}
-    {%- do return(athena_merge(existing, compiled_code, on_schema_change, part, given)) -%}
+    {%- do return(athena_merge(existing, hudi_statement(compiled_code), on_schema_change, part, given)) -%}
 {% endmaterialization %}

@@ -13,3 +13,8 @@
     {%- endif -%}
     {%- do return(dbt.materialization_view_athena()) -%}
 {% endmaterialization %}
+
+{#- dbt-athena's, which puts the select into brackets for its contract. -#}
+{% macro athena__create_view_as(relation, sql) -%}
+    {{- dbt.athena__create_view_as(relation, hudi_statement(sql)) -}}
+{%- endmacro %}

@@ -236,6 +236,25 @@ def test_a_new_column_comes_with_its_values(models: AthenaModels) -> None:
     assert models.rows("items") == [["1", "a", "10"], ["2", "b", "20"]]
 
 
+def test_a_select_may_end_with_a_semicolon(models: AthenaModels) -> None:
+    """As on Spark: however it is materialized, in the first run and in the next ones."""
+    config = {"contract": {"enforced": True}, "on_schema_change": "fail"}
+    columns = [{"name": "id", "data_type": "int"}]
+    models.declare(
+        version=2, models=[{"name": name, "config": config, "columns": columns} for name in ("items", "built", "shown")]
+    )
+    configs: dict[str, dict[str, str]] = {
+        "items": {"unique_key": "id"}, "built": {"unique_key": "id", "materialized": "table"},
+        "shown": {"materialized": "view"}, "added": {"incremental_strategy": "append"},
+    }  # fmt: skip
+    for number, more in ((1, []), (2, []), (2, ["--empty"])):
+        for name, told in configs.items():
+            models.write(name, f"select {number} as id;\n", **told)
+        models.run(*more)
+    assert [models.rows(name) for name in ("items", "built", "shown")] == [[["2"]]] * 3
+    assert models.rows("added") == [["1"], ["2"]]
+
+
 def test_a_batch_takes_the_place_of_its_rows(models: AthenaModels) -> None:
     """Of a microbatch: rows of other times stay, whatever the select would give of them now."""
     event = {"event_time": "at", "batch_size": "day", "begin": "2026-01-01", "unique_key": "id", "lookback": 0}
@@ -285,7 +304,7 @@ def test_a_table_stays_where_no_rows_are_read(models: AthenaModels) -> None:
 
 
 def test_rows_are_appended_of_whole_upstreams(models: AthenaModels) -> None:
-    """With `--sample` a table of `append` stays: the rows that were passed over would never come. Another format is refused."""
+    """With `--sample` a table of `append` stays, or rows that it passes over never came. Another format is refused."""
     source = "select id, cast({} as timestamp(6)) as at from (values {}) as t (id)"
     models.write("source", source.format("localtimestamp", "1"), unique_key="id", event_time="at")
     for name, config in {"items": {}, "files": {"table_type": "hive"}}.items():
