@@ -115,7 +115,8 @@ def _meta(node: Node) -> Mapping[str, Any]:
 
 def _key(config: Mapping[str, Any]) -> tuple[str, ...]:
     key = config.get("unique_key") or ()
-    return (key,) if isinstance(key, str) else tuple(key)
+    names = key.split(",") if isinstance(key, str) else key
+    return tuple(name.strip() for name in names)
 
 
 def _merged(manifest: Node) -> Iterator[Model]:

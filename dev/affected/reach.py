@@ -11,6 +11,7 @@ from dev.affected.relations import (
     FILTERED,
     MULTIPLIED,
     NONE,
+    ONE,
     UNEQUAL,
     Condition,
     Effect,
@@ -86,7 +87,7 @@ def projected(relation: Relation, items: Sequence[Item]) -> Relation:
             unique.add(frozenset(name for name in found if name is not None))
     effects = []
     for effect in relation.effects:
-        stable = frozenset(item.name for item in items if effect.keeps(item.columns))
+        stable = frozenset(item.name for item in items if effect.keeps(item.columns)) | (effect.stable & {ONE})
         reads = {item.name: effect.read_by(item.columns) for item in items}
         effects.append(
             replace(effect, pairs=kept(effect.pairs), reads=reads, stable=stable, steady=effect.steady and bool(stable))
@@ -314,7 +315,8 @@ def grouped(relation: Relation, keys: Sequence[Item], aggregates: Sequence[Item]
     asked = NONE.union(*(key.columns for key in keys))
     effects = []
     for before, effect in zip(relation.effects, shown.effects, strict=True):
-        stable, keeps, doubts = effect.stable & names, before.keeps(asked), before.doubts
+        stable = effect.stable & names if keys else Names([ONE])
+        keeps, doubts = before.keeps(asked) or not keys, before.doubts
         if keeps and before.steady:
             stable |= {each.name for each in aggregates if before.keeps(each.columns)}
         elif keeps and any(before.keeps(each.columns) for each in aggregates):
@@ -324,7 +326,7 @@ def grouped(relation: Relation, keys: Sequence[Item], aggregates: Sequence[Item]
                 effect,
                 rows=before.rows | before.read_by(asked),
                 stable=stable,
-                steady=keeps and bool(keys),
+                steady=keeps,
                 doubts=doubts,
             )
         )

@@ -17,6 +17,7 @@ from typing import Literal
 
 Names = frozenset[str]
 NONE: Names = frozenset()
+ONE = "one row"  # among stable columns: there is one row, always
 Kind = Literal["inner", "left", "right", "full"]
 AGGREGATED = "an aggregate holds a row's own value only where its group is one row"
 FILTERED = "a filter may leave only the rows that an outer join has matched"

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dev.affected.entries import Declared, Entry, Findings, find
+from dev.affected.project import read
 from dev.affected.queries import Reader, Table
 
 TYPES = {"id": "int", "x": "int", "y": "int", "z": "int", "name": "string", "price": "decimal(8,2)"}
@@ -244,6 +245,13 @@ OMITTED: list[tuple[str, str, Written, Sequence[str], str]] = [
         "leave the table out",
     ),
     (
+        "a share of a total",
+        "select a.id, a.x / whole.x as share from silver.a as a cross join (select sum(x) as x from silver.a) as whole",
+        [WHOLE],
+        ("id",),
+        "leave the table out",
+    ),
+    (
         "a window over all",
         "select id, max(y) over () as m from silver.a",
         [WHOLE],
@@ -413,6 +421,14 @@ def test_unknown_names_are_named_with_the_known_ones(entry: Any, told: str) -> N
 
 def test_a_key_that_the_query_lacks_is_named() -> None:
     assert found("select id, x from silver.a", [], ("a_id",)).wrong == ("unique_key a_id: expected one of id, x",)
+
+
+@pytest.mark.parametrize("written", ["a_id, b_id", ["a_id", "b_id"]])
+def test_a_key_of_several_columns_is_one_text_or_a_list(written: Any) -> None:
+    config = {"materialized": "incremental", "unique_key": written}
+    node = {"name": "model", "resource_type": "model", "config": config, "columns": {}, "relation_name": "shop.model"}
+    project = read({"sources": {}, "nodes": {"model.shop.model": node}})
+    assert project.models["model"].unique_key == ("a_id", "b_id")
 
 
 # Random queries and changes: SQLite gives the rows before and after.
