@@ -5,7 +5,8 @@
 {% macro hudi_part(sql, strategy) -%}
     {%- if strategy != 'merge' -%}
         {%- do return('incremental_strategy = ' ~ strategy ~ ' adds to it') -%}
-    {%- elif graph.nodes[model.unique_id].get('asks_is_incremental') -%}
+    {%- elif graph.nodes[model.unique_id].get('asks_is_incremental')
+        or _says(_own_codes(model) | join('\n'), '(?<![\\w.])dbt\\s*\\.\\s*is_incremental\\b') -%}
         {%- do return('it asks is_incremental()') -%}
     {%- elif _reads_itself(sql, _own_codes(model) | join('\n')) -%}
         {%- do return('it reads itself') -%}

@@ -36,10 +36,11 @@ def test_a_model_that_asks_is_incremental_keeps_its_rows(options: dict[str, str]
     # No row is new, and a row that is there is given again: that one is replaced.
     models.run()
     assert len(models.rows("model")) == 32
-    models.write("model", "select 5L as id, 'c' as value {% if not is_incremental() %} where false {% endif %}")
-    models.run()
-    assert [row for row in models.rows("model") if row["value"] == "c"] == [{"id": 5, "value": "c"}]
-    assert len(models.rows("model")) == 32
+    for value, asked in (("c", "is_incremental()"), ("d", "dbt.is_incremental()")):
+        models.write("model", f"select 5L as id, '{value}' as value {{% if not {asked} %}} where false {{% endif %}}")
+        models.run()
+        assert [row for row in models.rows("model") if row["value"] == value] == [{"id": 5, "value": value}]
+        assert len(models.rows("model")) == 32
     # As a full select again it is compared whole, for no commit of a part says what it was built from.
     models.write("model", NUMBERS.format("'d'", 3))
     models.run()
