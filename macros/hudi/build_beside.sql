@@ -1,7 +1,7 @@
 {#-
     Builds a table beside what has its name, and names it when it is whole, as a Hudi table is. dbt-spark drops what has the name first: of
     a select that fails, or a format that Spark does not know, there would be no table left. It builds a first table in its place: of a run
-    that was killed a folder would be left there, where Spark makes no table.
+    that was killed a folder would be left there, where Spark makes no table, or one with its rows.
 -#}
 {% macro build_beside(existing, sql) -%}
     {%- set built = hudi_beside(this, 'built') -%}
@@ -26,10 +26,12 @@
     {%- do return({'relations': [target]}) -%}
 {%- endmacro %}
 
-{#- Whether a model is: not where dbt-spark replaces a table of Delta or Iceberg, or makes the first one. -#}
+{#- Whether a model is: not where dbt-spark replaces a table of Delta or Iceberg, or makes the first one. A seed always is. -#}
 {% macro files_are_built_beside(existing) -%}
     {%- set format = config.get('file_format') -%}
-    {%- if existing is none -%}
+    {%- if model.resource_type == 'seed' -%}
+        {%- do return(true) -%}
+    {%- elif existing is none -%}
         {%- do return(format not in ['delta', 'iceberg']) -%}
     {%- endif -%}
     {%- do return(not (existing.is_delta and format == 'delta') and not (existing.is_iceberg and format == 'iceberg')) -%}
@@ -63,10 +65,13 @@
     {%- endif -%}
 {%- endmacro %}
 
-{#- In place of dbt-spark's: the folder of a table that is there is left to it, for Spark makes none where files are. -#}
+{#-
+    In place of dbt-spark's: the folder of a table that is there is left to it, and so is one that a killed run has left. Spark makes no
+    table where files are, or one that has their rows.
+-#}
 {% macro spark__location_clause() -%}
     {%- set location_root = config.get('location_root') -%}
     {%- if location_root is not none -%}
-        location '{{ location_root }}/{{ model.alias }}{{ '__' ~ invocation_id[:8] if load_relation(this) is not none }}'
+        location '{{ location_root }}/{{ model.alias }}{{ '__' ~ invocation_id[:8] if files_are_built_beside(load_relation(this)) }}'
     {%- endif -%}
 {%- endmacro %}

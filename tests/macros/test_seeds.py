@@ -52,6 +52,23 @@ def test_each_value_is_as_it_stands_in_the_file_or_refused(make_models: MakeMode
     assert models.rows("cells") == []
 
 
+def test_a_seed_that_fails_leaves_no_row_in_the_place_of_the_next(make_models: MakeModels) -> None:
+    models = make_models()
+    path, place = models.project.root / "seeds" / "placed.csv", models.project.root / "elsewhere"
+    path.parent.mkdir()
+    models.project.write_models(
+        "version: 2\nseeds:\n- name: placed\n"
+        f"  config: {{file_format: parquet, location_root: {place}, column_types: {{id: int}}}}\n"
+    )
+    # 10,000 rows are one statement.
+    ids = [str(number) for number in range(10_001)]
+    for last, status in (("free", "error"), (ids[-1], "success")):
+        path.write_text("\n".join(["id", *ids[:-1], last, ""]), encoding="utf-8")
+        assert models.dbt("seed")["placed"].status == status
+    counts = f"select count(*) as row_count, count(distinct id) as ids from {models.relation('placed')}"
+    assert models.ask(counts) == [{"row_count": len(ids), "ids": len(ids)}]
+
+
 def _shown(value: object) -> object:
     """A decimal with its digits."""
     return str(value) if type(value).__name__ == "Decimal" else value
