@@ -2,12 +2,12 @@
 
     main's manifest (of its last build)  ->  the selector slim_ci, in schemas of its own, the rest read from main's
 
-Without main's manifest, everything is built; also where macros that write tables have changed, for dbt knows of no
-model that it is written by them. Incremental models begin as copies of main's tables, so that what is
-tested is the increment that will run there, and not a table made from nothing. Of each table that main has too, rows
-are compared. The text (`target/slim.md`) lists changed models, their columns, the consumers they reach, and what
-differs. The schemas are dropped at the end, and before the build where a killed one has left them. Exit code 0 only
-where every node is well.
+Without main's manifest, everything is built; also where what writes tables has changed, for dbt knows of no model that
+it is written by it: macros, of which main's manifest tells, and files that are none of dbt's, of which git does.
+Incremental models begin as copies of main's tables, so that what is tested is the increment that will run there, and
+not a table made from nothing. Of each table that main has too, rows are compared. The text (`target/slim.md`) lists
+changed models, their columns, the consumers they reach, and what differs. The schemas are dropped at the end, and
+before the build where a killed one has left them. Exit code 0 only where every node is well.
 
     python -m ci.slim --name 42 --state .lake/state
 """
@@ -38,7 +38,16 @@ from ingest.errors import LakeError
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMA = "LAKE_SCHEMA"
 BUILT = ("table", "incremental", "snapshot")
+HOOK = "operation."
 WITH_ROWS = ("model.", "seed.", "snapshot.")
+# What runs a node and is none of dbt's: the plug-in, the profile, the versions of the packages of Python and of Spark.
+RUNS = ("dbt_lakehouse", "profiles/profiles.yml", "requirements.lock", "ingest/spark/jars.lock")
+# Macros that are called by their names: for a node's materialization and strategy, and by dbt's adapters.
+BEGUN = ("materialization_", "snapshot_", "get_incremental_")
+CALLED = (
+    "list_schemas", "create_schema", "list_relations_without_caching", "get_columns_in_relation",
+    "get_columns_in_relation_raw", "rename_relation", "truncate_relation", "drop_relation",
+)  # fmt: skip
 WHOLE = "Everything was built: main has left no manifest to compare with.\n"
 out = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
 Node = Mapping[str, Any]
@@ -90,7 +99,7 @@ class Slim:
             return WHOLE, dbt.run("build").failed
         state = "--state", str(self.state)
         theirs = json.loads((self.state / "manifest.json").read_text(encoding="utf-8"))
-        writing = dbt.changed_writing(theirs)
+        writing = [*dbt.changed_writing(theirs), *_changed_runs(self.root)]
         cloned_are = ("--select", "config.materialized:incremental") if writing else ("--selector", "slim_ci_clones")
         built_are = () if writing else ("--selector", "slim_ci")
         cloned = dbt.run("clone", "--no-write-json", *cloned_are, *state)
@@ -128,13 +137,13 @@ class _Commands:
         return self.manifest.nodes[key].to_dict()
 
     def changed_writing(self, theirs: Mapping[str, Any]) -> list[str]:
-        """The names of macros that write tables, and are others than in main's manifest: materializations, and what
-        these call, of which dbt tells no model."""
-        macros = self.manifest.macros
-        writes = [key for key in macros if key.split(".")[-1].startswith("materialization_")]
-        found = reached(writes, lambda key: macros[key].depends_on.macros if key in macros else ()) & macros.keys()
-        main = {key: macro["macro_sql"] for key, macro in theirs["macros"].items()}
-        return sorted(macros[key].name for key in found if macros[key].macro_sql != main.get(key))
+        """The names of macros that write tables, and are others than in main's manifest, or in one of both alone."""
+        hooks = [key for key in self.manifest.nodes if key.startswith(HOOK)]
+        ours = {
+            "macros": {key: macro.to_dict() for key, macro in self.manifest.macros.items()},
+            "nodes": {key: self.node(key) for key in hooks},
+        }
+        return sorted({_name(key) for key, _ in _writing(ours) ^ _writing(theirs)})
 
     def run(self, *arguments: str) -> Built:
         """What runs nodes, and lists the schemas of these alone."""
@@ -158,6 +167,37 @@ class _Commands:
         done = _asked(self.manifest, "run-operation", macro, *told, *self.options)
         if not done.success:
             out.print(f"[red]{macro} failed[/]: {done.exception or 'see logs/dbt.log'}")
+
+
+def _writing(manifest: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """The macros that write tables, of which dbt tells no model, with their texts: those that are called by
+    their names, what is run before and behind all nodes, and what these call. What stands in the place of one of dbt's
+    has its name."""
+    macros, called, begun = manifest["macros"], dict[str, list[str]](), [*CALLED]
+    for key, macro in macros.items():
+        called.setdefault(_name(key), []).extend(map(_name, macro["depends_on"]["macros"]))
+    begun += [name for name in called if name.startswith(BEGUN)]
+    for key, node in manifest["nodes"].items():
+        begun += map(_name, node["depends_on"]["macros"]) if key.startswith(HOOK) else ()
+    found = reached(begun, lambda name: called.get(name, ()))
+    return {(key, macro["macro_sql"]) for key, macro in macros.items() if _name(key) in found}
+
+
+def _name(key: str) -> str:
+    """A macro's name by its id."""
+    return key.rsplit(".", 1)[-1]
+
+
+def _changed_runs(root: Path) -> list[str]:
+    """The files of `RUNS` that are others than where the branch began."""
+    base = os.environ.get("GITHUB_BASE_REF") or "main"
+    for main in (f"origin/{base}", base):
+        words = ("git", "diff", "--name-only", "--merge-base", main, "--", *RUNS)
+        told = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False)
+        if told.returncode == 0:
+            return told.stdout.splitlines()
+    out.print(f"git knows no {base}: whether {', '.join(RUNS)} have changed is not looked at")
+    return []
 
 
 def _asked(manifest: Manifest | None, *arguments: str) -> dbtRunnerResult:
@@ -260,7 +300,7 @@ def _text(
 ) -> str:
     if not changes:
         return "Nothing that is built has changed.\n"
-    lines = [f"Everything was built, for macros that write tables have changed: {', '.join(writing)}.", ""]
+    lines = [f"Everything was built, for what writes tables has changed: {', '.join(writing)}.", ""]
     lines = [*(lines if writing else []), "| built | because | columns |", "| --- | --- | --- |"]
     others = "of how it is written" if writing else "of what it reads"
     for change in changes:

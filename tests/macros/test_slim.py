@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -116,6 +117,7 @@ def repository(
     project.write_models(yaml.safe_dump(DECLARED), "_models.yml")
     (project.root / ".gitignore").write_text("target\nbronze\n")
     repository = Repository(models, tmp_path_factory.mktemp("state"))
+    (project.root / "requirements.lock").write_text("dbt-core==1.10.0\n")
     repository.git("init", "--initial-branch", "main")
     repository.git("add", "--all")
     repository.git("commit", "--message", "main")
@@ -204,13 +206,32 @@ def test_a_source_builds_what_reads_it(repository: Repository) -> None:
 
 
 @pytest.mark.slow
-def test_a_macro_that_writes_tables_builds_all(repository: Repository) -> None:
+def test_what_writes_tables_builds_all(repository: Repository) -> None:
     """dbt tells no model that it is written by it."""
-    path = repository.root / "macros" / "hudi" / "hudi_merge_sql.sql"
-    text = path.read_text(encoding="utf-8")
-    built, told = repository.built(lambda _: path.write_text(text.replace("merge into", "merge  into")), "written")
+    macros = repository.root / "macros"
+    edited = (
+        macros / "hudi" / "hudi_merge_sql.sql",
+        macros / "hudi" / "hudi_drop_failed.sql",
+        macros / "hudi" / "snapshot_check_all_get_existing_columns.sql",
+        macros / "adapter" / "list_relations_without_caching.sql",
+    )
+
+    def change(_: Repository) -> None:
+        for path in edited:
+            path.write_text(re.sub(r"(?m)^(\{% macro .* -%\})$", r"\1{#- -#}", path.read_text(encoding="utf-8")))
+        # dbt's own stands in its place.
+        (macros / "adapter" / "create_table_as.sql").unlink()
+        (repository.root / "requirements.lock").write_text("dbt-core==1.10.1\n")
+
+    built, told = repository.built(change, "written")
     assert built >= {"stg_orders", "fct_orders", "customer_totals", "dim_regions"}
-    assert "macros that write tables have changed: " in told
+    said, _, names = told.splitlines()[0].partition(": ")
+    assert said == "Everything was built, for what writes tables has changed"
+    assert names.split(", ") == [
+        "_is_written_beside", "_without_columns_of_hudi", "hudi_drop_failed", "hudi_merge_sql",
+        "snapshot_check_all_get_existing_columns", "spark__create_table_as", "spark__list_relations_without_caching",
+        "requirements.lock.",
+    ]  # fmt: skip
     assert "| fct_orders | of how it is written |  |" in told
     assert "| fct_orders | 9 | 9 | 0 | 0 | 0 |  |" in told
 
