@@ -250,6 +250,8 @@ class Change:
         Its unique key.
     common:
         Columns that both have.
+    needs_refresh:
+        Main's table was made with a setting that is another one now: a run that is no `--full-refresh` is refused.
     """
 
     name: str
@@ -263,13 +265,14 @@ class Change:
     removed: list[str]
     retyped: list[str]
     common: list[str]
+    needs_refresh: bool
 
     @classmethod
     def of(cls, node: Node, main: Node | None, *, is_modified: bool) -> Change:
         """Of two nodes of dbt's manifests."""
         ours = {name: column.get("data_type") for name, column in node["columns"].items()}
         theirs = {name: column.get("data_type") for name, column in (main or {"columns": {}})["columns"].items()}
-        key = node["config"].get("unique_key") or []
+        key = _names(node["config"].get("unique_key"))
         common = [name for name in ours if name in theirs]
         return cls(
             name=node["name"],
@@ -278,18 +281,47 @@ class Change:
             is_table=node["config"]["materialized"] in BUILT and bool(key),
             here=node["relation_name"],
             there=main["relation_name"] if main else None,
-            key=[key] if isinstance(key, str) else list(key),
+            key=key,
             added=[name for name in ours if name not in theirs] if main else [],
             removed=[name for name in theirs if name not in ours],
             retyped=[f"{name} ({theirs[name]} → {ours[name]})" for name in common if ours[name] != theirs[name]],
             common=common,
+            needs_refresh=main is not None and _needs_refresh(node["config"], main["config"]),
         )
+
+    def because(self, others: str) -> str:
+        """Why it is built; of one that has not changed itself, what is said of others."""
+        if self.is_new:
+            return "it is new"
+        if self.needs_refresh:
+            return "it has changed, and needs --full-refresh"
+        return "it has changed" if self.is_modified else others
 
     @property
     def columns(self) -> str:
         """Its columns that are others than main's."""
         told = [("new", self.added), ("gone", self.removed), ("another type", self.retyped)]
         return "; ".join(f"{what}: {', '.join(names)}" for what, names in told if names)
+
+
+def _names(columns: str | Sequence[str] | None) -> list[str]:
+    """Columns that are written as one text, or as a list."""
+    return [name.strip() for name in (columns.split(",") if isinstance(columns, str) else columns or ())]
+
+
+def _needs_refresh(config: Mapping[str, Any], main: Mapping[str, Any]) -> bool:
+    """Whether a table of Hudi was made with other settings than its model has now (`hudi_require_settings`)."""
+    is_written_to = config["materialized"] == "incremental" and main["materialized"] in BUILT
+    return is_written_to and main.get("file_format") == "hudi" and _fixed(config) != _fixed(main)
+
+
+def _fixed(config: Mapping[str, Any]) -> list[str]:
+    """What stays as a table was made."""
+    options = {name: str(value) for name, value in (config.get("options") or {}).items()}
+    columns = (", ".join(_names(config.get(name))) for name in ("unique_key", "partition_by"))
+    kind = options.get("type", "cow")
+    index = (options.get(f"hoodie.{name}", "") for name in ("index.type", "bucket.index.num.buckets"))
+    return [str(value).lower() for value in (*columns, config.get("file_format"), kind, *index)]
 
 
 def _text(
@@ -304,8 +336,7 @@ def _text(
     lines = [*(lines if writing else []), "| built | because | columns |", "| --- | --- | --- |"]
     others = "of how it is written" if writing else "of what it reads"
     for change in changes:
-        why = "it is new" if change.is_new else "it has changed" if change.is_modified else others
-        lines.append(f"| {change.name} | {why} | {change.columns} |")
+        lines.append(f"| {change.name} | {change.because(others)} | {change.columns} |")
     lines += ["", f"Consumers: {', '.join(exposures) or 'none'}."]
     if differences:
         lines += ["", "| table | rows | main's rows | only here | only there | changed | in columns |"]

@@ -11,6 +11,7 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -19,7 +20,7 @@ from lake import Server
 from modeling import Models
 from pyspark.sql import SparkSession
 
-from ci.slim import Slim
+from ci.slim import Change, Slim
 
 pytestmark = pytest.mark.spark
 ORDERS = {"id": "int", "customer": "int", "amount": "int"}
@@ -116,8 +117,8 @@ def repository(
     models.write("dim_regions", REGIONS, materialized="table")
     project.write_models(yaml.safe_dump(DECLARED), "_models.yml")
     (project.root / ".gitignore").write_text("target\nbronze\n")
-    repository = Repository(models, tmp_path_factory.mktemp("state"))
     (project.root / "requirements.lock").write_text("dbt-core==1.10.0\n")
+    repository = Repository(models, tmp_path_factory.mktemp("state"))
     repository.git("init", "--initial-branch", "main")
     repository.git("add", "--all")
     repository.git("commit", "--message", "main")
@@ -259,6 +260,33 @@ def test_a_seed_builds_what_reads_it(repository: Repository) -> None:
     assert built == {"regions", "dim_regions"}
     assert "| dim_regions | 3 | 2 | 1 | 0 | 1 | name 1 |" in text
     assert "Consumers: none." in text
+
+
+@pytest.mark.parametrize(
+    ("config", "is_refused"),
+    [
+        ({"unique_key": ["id"]}, False),
+        ({"unique_key": "id, at"}, True),
+        ({"partition_by": "at"}, True),
+        ({"options": {"type": "mor"}}, True),
+        ({"options": {"hoodie.bucket.index.num.buckets": 2}}, True),
+        ({"options": {"type": "cow", "hoodie.clean.automatic": "false"}}, False),
+        ({"file_format": "parquet"}, True),
+        ({"materialized": "table", "unique_key": "at"}, False),
+    ],
+)
+def test_a_setting_that_stays_as_the_table_was_made_needs_a_full_refresh(
+    config: dict[str, Any], is_refused: bool
+) -> None:
+    settings = {"materialized": "incremental", "file_format": "hudi", "unique_key": "id"}
+    main, node = (
+        {"name": "fct", "relation_name": "shop.fct", "columns": {}, "config": {**settings, **more}}
+        for more in ({}, config)
+    )
+    change = Change.of(node, main, is_modified=True)
+    assert not any("," in column for column in change.key)
+    told = change.because("of what it reads")
+    assert told == ("it has changed, and needs --full-refresh" if is_refused else "it has changed")
 
 
 def test_without_a_state_everything_is_built(repository: Repository, tmp_path: Path) -> None:
