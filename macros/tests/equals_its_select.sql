@@ -1,7 +1,7 @@
 {#-
     Fails if the table of a model holds other rows than the model's own select gives now, read through what it refers to: by
     `unique_key`, both ways. The log names the first keys that differ, and how. Where something upstream has changed since the
-    model was built, a difference proves nothing: it is a warning.
+    model was built, a difference proves nothing: it is a warning. A column that the select has no longer is not looked at.
 -#}
 {% test equals_its_select(model) %}
     {{ config(fail_calc='coalesce(max(differing), 0)') }}
@@ -38,8 +38,12 @@
 {#- How many keys differ between a model's table and its select, and what differs of the first of them. -#}
 {% macro _differing_keys(node, relation) -%}
     {%- set key = key_columns(node.config.unique_key, node.unique_id) -%}
-    {%- set columns = adapter.get_columns_in_relation(relation_of_text(relation)) -%}
-    {%- set parts = {'table': relation, 'select': '(\n' ~ select_of(node) ~ '\n)'} -%}
+    {%- set select = select_of(node) -%}
+    {%- set shown, columns = get_columns_in_query(select) | map('lower') | list, [] -%}
+    {%- for column in adapter.get_columns_in_relation(relation_of_text(relation)) if column.name | lower in shown -%}
+        {%- do columns.append(column) -%}
+    {%- endfor -%}
+    {%- set parts = {'table': relation, 'select': '(\n' ~ select ~ '\n)'} -%}
     {%- set sides = [] -%}
     {%- for side, rows in parts.items() -%}
         {%- do sides.append(

@@ -427,6 +427,11 @@ def test_a_model_can_be_proven(make_models: MakeModels) -> None:
     ]
     assert models.dbt("run", "--select", "model")["model"].status == "success"
     assert proven() == ("pass: None", [])
+    # The table has a column that the select has no longer.
+    models.write("model", sql.replace("value, ", ""), on_schema_change="append_new_columns")
+    assert models.dbt("run", "--select", "model")["model"].status == "success"
+    assert models.rows("model", "id", "value") == numbers("a", 4)
+    assert proven() == ("pass: None", [])
 
 
 @pytest.mark.slow
