@@ -189,14 +189,13 @@ def _name(key: str) -> str:
 
 
 def _changed_runs(root: Path) -> list[str]:
-    """The files of `RUNS` that are others than where the branch began."""
-    base = os.environ.get("GITHUB_BASE_REF") or "main"
-    for main in (f"origin/{base}", base):
+    """The files of `RUNS` that are others than where the branch began, of main."""
+    for main in ("origin/main", "main"):
         words = ("git", "diff", "--name-only", "--merge-base", main, "--", *RUNS)
         told = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False)
         if told.returncode == 0:
             return told.stdout.splitlines()
-    out.print(f"git knows no {base}: whether {', '.join(RUNS)} have changed is not looked at")
+    out.print(f"git knows no main: whether {', '.join(RUNS)} have changed is not looked at")
     return []
 
 
