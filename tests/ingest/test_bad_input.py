@@ -384,6 +384,7 @@ def test_broken_avro_files_are_held_back_until_they_are_whole(make_project: Make
     assert project.quarantined(spark) == []
 
 
+@pytest.mark.slow
 def test_what_lies_behind_files_that_are_held_back_is_landed(make_project: MakeProject, spark: SparkSession) -> None:
     project = make_project({"tables": [avro_items()]})
     project.connect({"batch_bytes": 1})

@@ -56,6 +56,7 @@ def test_no_connector_s_placeholder_is_taken_for_a_value(make_project: MakeProje
         project.source()
 
 
+@pytest.mark.slow
 def test_a_changed_key_takes_no_value_of_another_row(make_project: MakeProject, spark: SparkSession) -> None:
     """A compressed transaction of MySQL is one place of the log: nothing says which of several deletes it was."""
     names = ("one", "several", "later")

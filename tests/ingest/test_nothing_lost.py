@@ -306,6 +306,7 @@ def test_logical_decoding_messages_are_ignored(make_project: MakeProject, spark:
     assert project.quarantined(spark) == []
 
 
+@pytest.mark.slow
 def test_a_quarantine_of_an_earlier_version_goes_on(make_project: MakeProject, spark: SparkSession) -> None:
     project = make_project(items(**ALL))
     records(project, (None, "bad"), ({"id": 1}, pg("c", 1, id=1)))

@@ -116,6 +116,7 @@ def opened(project: DbtProject) -> Bank:
     return found
 
 
+@pytest.mark.slow
 def test_a_topic_that_is_kept_in_two_tables_is_whole_in_both(make_project: MakeProject, spark: SparkSession) -> None:
     source = accounts()
     mirror = table_of("mirror", BALANCE, ["id"])
