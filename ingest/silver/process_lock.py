@@ -67,7 +67,7 @@ class _Held:
 def one_process(spark: SparkSession, path: str, *, where: str) -> Iterator[None]:
     """Held while the table at the path is written, by as many threads of this process as ask. Other processes wait.
 
-    A table that is neither on a disk nor at `s3://` is not guarded.
+    A table is not guarded that is neither on a disk nor at `s3://`, or whose folder alone this process may write.
 
     Raises
     ------
@@ -123,7 +123,9 @@ def _lock_beside(path: str) -> _Lock | None:
         bucket, _, below = folder.removeprefix("s3://").partition("/")
         return ObjectLock(bucket, f"{below}/.{name}.lock".lstrip("/"))
     folder = folder.removeprefix("file:")
-    return None if ":/" in folder else FileLock(Path(folder) / f".{name}.lock")
+    # A location of its own may lie where nothing else may be written, as a mount does.
+    is_closed = Path(folder).is_dir() and not os.access(folder, os.W_OK)
+    return None if ":/" in folder or is_closed else FileLock(Path(folder) / f".{name}.lock")
 
 
 def _this_process() -> str:

@@ -74,6 +74,15 @@ def test_one_holds_it_at_a_time(aws: StandIn, s3: Any, is_done: bool) -> None:
     assert "Contents" not in s3.list_objects_v2(Bucket=BUCKET, Prefix=KEY), "nothing is left behind"
 
 
+def test_a_location_beside_which_nothing_may_be_written_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(process_lock._lock_beside(f"file:{tmp_path}/orders"), FileLock)
+    monkeypatch.setattr("os.access", lambda *_: False)
+    assert process_lock._lock_beside(f"file:{tmp_path}/orders") is None
+    assert isinstance(process_lock._lock_beside(f"file:{tmp_path}/not/there/orders"), FileLock)
+
+
 def test_one_holds_it_at_a_time_on_a_disk(tmp_path: Path) -> None:
     counter = Counter(lambda: FileLock(tmp_path / "shop.db" / "._quarantine.lock"))
     with ThreadPoolExecutor(4) as pool:
