@@ -34,7 +34,7 @@ _TO_DO = {
         "S3 did not serve this after all attempts: see its health, and who else calls it for this folder"
     ),
 }
-_IS_S3 = re.compile("amazonaws|Amazon S3|s3a|AWS[A-Z]|NoAuthWithAWS")
+_IS_S3 = re.compile(r"amazonaws|Amazon S3|s3a|AWS[A-Z]|NoAuthWithAWS|calling the \w*Object\w* operation")
 
 
 def settings() -> Mapping[str, str]:
