@@ -68,3 +68,8 @@ def _says(raw_code: str, pattern: re.Pattern[str]) -> bool:
     """Whether the code of Jinja has a word, outside of its texts and of `config(...)`."""
     blocks = (re.sub(_TEXT, "", block) for block in _CODE.findall(re.sub(r"(?s)\{#.*?#\}", "", raw_code)))
     return any(pattern.search(block) and not _CONFIG.match(block) for block in blocks)
+
+
+def columns_in(written: str | Sequence[str] | None) -> list[str]:
+    """The columns of a `unique_key` or `partition_by`, which is one text or a list."""
+    return [name.strip() for name in (written.split(",") if isinstance(written, str) else written or ())]

@@ -26,7 +26,7 @@ from typing import Any
 import yaml
 from rich.console import Console
 
-from ci.parts import why_a_part
+from ci.parts import columns_in, why_a_part
 
 ROOT = Path(__file__).resolve().parent.parent
 BASELINE = Path(__file__).with_suffix(".baseline.yml")
@@ -264,9 +264,7 @@ def missing_primary_key_tests(graph: Graph) -> Found:
 
 def _unique_key(node: Node) -> tuple[str, ...]:
     """The columns of a model's `unique_key` in lower case, written as one text or as a list."""
-    declared = node["config"].get("unique_key") or ()
-    names = declared.split(",") if isinstance(declared, str) else declared
-    return tuple(name.strip().lower() for name in names)
+    return tuple(name.lower() for name in columns_in(node["config"].get("unique_key")))
 
 
 @rule

@@ -31,7 +31,7 @@ from dbt.cli.main import dbtRunner, dbtRunnerResult
 from dbt.contracts.graph.manifest import Manifest
 from rich.console import Console
 
-from ci.parts import reached
+from ci.parts import columns_in, reached
 from dev.commands import Built, run_dbt
 from ingest.errors import LakeError
 
@@ -271,7 +271,7 @@ class Change:
         """Of two nodes of dbt's manifests."""
         ours = {name: column.get("data_type") for name, column in node["columns"].items()}
         theirs = {name: column.get("data_type") for name, column in (main or {"columns": {}})["columns"].items()}
-        key = _names(node["config"].get("unique_key"))
+        key = columns_in(node["config"].get("unique_key"))
         common = [name for name in ours if name in theirs]
         return cls(
             name=node["name"],
@@ -303,11 +303,6 @@ class Change:
         return "; ".join(f"{what}: {', '.join(names)}" for what, names in told if names)
 
 
-def _names(columns: str | Sequence[str] | None) -> list[str]:
-    """Columns that are written as one text, or as a list."""
-    return [name.strip() for name in (columns.split(",") if isinstance(columns, str) else columns or ())]
-
-
 def _needs_refresh(config: Mapping[str, Any], main: Mapping[str, Any]) -> bool:
     """Whether a table of Hudi was made with other settings than its model has now (`hudi_require_settings`)."""
     is_written_to = config["materialized"] == "incremental" and main["materialized"] in BUILT
@@ -317,7 +312,7 @@ def _needs_refresh(config: Mapping[str, Any], main: Mapping[str, Any]) -> bool:
 def _fixed(config: Mapping[str, Any]) -> list[str]:
     """What stays as a table was made."""
     options = {name: str(value) for name, value in (config.get("options") or {}).items()}
-    columns = (", ".join(_names(config.get(name))) for name in ("unique_key", "partition_by"))
+    columns = (", ".join(columns_in(config.get(name))) for name in ("unique_key", "partition_by"))
     kind = options.get("type", "cow")
     index = (options.get(f"hoodie.{name}", "") for name in ("index.type", "bucket.index.num.buckets"))
     return [str(value).lower() for value in (*columns, config.get("file_format"), kind, *index)]

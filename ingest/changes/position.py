@@ -14,6 +14,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.window import WindowSpec
 
 from ingest.config.tables import Table
 from ingest.schema.change import UNNAMED
@@ -99,12 +100,7 @@ def placed_by_delivery(changes: DataFrame, table: Table) -> DataFrame:
 
     One window by the record key; only for batches in which `ranked` finds such keys.
     """
-    delivered = (
-        Window.partitionBy(f"`{table.record_key}`")
-        .orderBy(F.substring_index("__position", "/", -1))
-        .rowsBetween(Window.unboundedPreceding, -1)
-    )
-    whole_log, offset = log_of(), F.substring_index("__position", "/", -1)
+    delivered, whole_log, offset = _delivered_before(table), log_of(), F.substring_index("__position", "/", -1)
     raised = behind_reads(table) if is_placed_by_lsn(table) else whole_log
     placed = changes.withColumn("_lake_log", raised).withColumn("_lake_unplaced", is_unplaced(table))
     if table.options.tombstones == "delete":
@@ -120,6 +116,12 @@ def placed_by_delivery(changes: DataFrame, table: Table) -> DataFrame:
     return _written_behind_deletes(placed, table).drop("_lake_log", "_lake_unplaced")
 
 
+def _delivered_before(table: Table, *within: Expression) -> WindowSpec:
+    """The changes of a change's key that were delivered before it."""
+    by_key = Window.partitionBy(f"`{table.record_key}`", *within)
+    return by_key.orderBy(F.substring_index("__position", "/", -1)).rowsBetween(Window.unboundedPreceding, -1)
+
+
 def behind_reads(table: Table) -> Expression:
     """Epoch and log position of a change: behind the row that a snapshot has read and delivered before it.
 
@@ -127,12 +129,7 @@ def behind_reads(table: Table) -> Expression:
     """
     whole_log = log_of()
     epoch, place, own = epoch_of(whole_log), F.split(whole_log, r"\.")[1], F.split(whole_log, r"\.")[2]
-    before = (
-        Window.partitionBy(f"`{table.record_key}`", epoch)
-        .orderBy(F.substring_index("__position", "/", -1))
-        .rowsBetween(Window.unboundedPreceding, -1)
-    )
-    read_at = F.max(F.when(is_read() & F.col("__lsn").isNotNull(), place)).over(before)
+    read_at = F.max(F.when(is_read() & F.col("__lsn").isNotNull(), place)).over(_delivered_before(table, epoch))
     raised = F.concat(epoch, F.greatest(place, read_at), F.lit("."), own)
     return F.when(~is_read() & ~is_unplaced(table), raised).otherwise(whole_log)
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import cached_property, reduce
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
@@ -118,19 +118,23 @@ class Begun:
         """Silver with the declared columns, where it has others; None of a table that is not there."""
         if self.state is None:
             return None
-        conforming, _ = schema_planned(self.silver, self.state)
         held = {column.name: column.data_type.simpleString() for column in self.silver.held(self.state)}
-        return conforming if conforming.column_types != held else None
+        return self.planned if self.planned.column_types != held else None
 
     @property
     def totals(self) -> Counts:
         """What became of all events that were read before."""
         return self.state.totals if self.state else Counts()
 
+    @cached_property
+    def planned(self) -> SilverTable:
+        """Silver with the columns that are known before its events are looked at."""
+        return schema_planned(self.silver, self.state)[0]
+
     @property
     def known(self) -> Table:
-        """The table with the columns that are known before its events are looked at."""
-        return schema_planned(self.silver, self.state)[0].table
+        """The table with these columns."""
+        return self.planned.table
 
 
 def land_table(
@@ -179,7 +183,7 @@ def land_table(
 
 def _nothing_waits(begun: Begun, upkeep: Upkeep) -> Landed:
     if begun.state is not None:
-        schema_planned(begun.silver, begun.state)[0].register()
+        begun.planned.register()
     return Landed(
         begun.silver.table,
         unit=begun.pending.unit,

@@ -80,8 +80,7 @@ def knowing_erased(spark: SparkSession, table: Table, state: State) -> State:
     if known is None:
         return state
     salts = tuple(sorted(row["salt"] for row in known.select("salt").distinct().collect()))
-    salt = salt_of(table)
-    if others := set(salts) - {"", fingerprint(salt) if salt else ""}:
+    if others := set(salts) - {"", fingerprint(salt_of(table))}:
         raise WriteError(
             "keys of the table were erased with another hash_salt than the connection has now",
             where=table.where,

@@ -35,6 +35,11 @@ def notes(**options: Any) -> dict[str, Any]:
     return table_of("note", {"note_id": "int", "title": "string", "body": "string"}, ["note_id"], **options)
 
 
+def item(kind: str, **options: Any) -> dict[str, Any]:
+    """A declaration: where `v` is an int, values of more than 32 bits are quarantined."""
+    return {"tables": [table_of("item", {"id": "int", "v": kind}, ["id"], **options)]}
+
+
 def note(op: str, lsn: int, note_id: int, title: str | None, body: str | None = "b") -> dict[str, Any]:
     return pg(op, lsn, note_id=note_id, title=title, body=body)
 
@@ -128,10 +133,10 @@ def test_a_replay_that_is_killed_before_the_quarantine_is_emptied_counts_once(
     make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next one took the events off the quarantined ones again: -1 of them hid as many that came since."""
-    project = make_project({"tables": [table_of("item", {"id": "int", "v": "int"}, ["id"])]})
+    project = make_project(item("int"))
     project.deliver("shop.item", 0, [pg("c", 10, id=1, v=1), pg("c", 11, id=2, v=2**40), "{broken"])
     project.land_well(spark)
-    project.declare({"tables": [table_of("item", {"id": "int", "v": "bigint"}, ["id"])]})
+    project.declare(item("bigint"))
     (table,) = project.source().tables
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(quarantine, "settle", Mock(side_effect=KeyboardInterrupt))
@@ -150,11 +155,11 @@ def test_events_of_a_replay_that_is_rolled_back_wait_again(
     next_is: str, make_project: MakeProject, spark: SparkSession
 ) -> None:
     """They were in the quarantine no longer, and silver lost them."""
-    project = make_project({"tables": [table_of("item", {"id": "int", "v": "int"}, ["id"])]})
+    project = make_project(item("int"))
     project.deliver("shop.item", 0, [pg("c", 10, id=1, v=1), pg("c", 11, id=2, v=2**40), "{broken"])
     project.land_well(spark)
     before = project.quarantined(spark)
-    project.declare({"tables": [table_of("item", {"id": "int", "v": "bigint"}, ["id"])]})
+    project.declare(item("bigint"))
     (table,) = project.source().tables
     assert replay(spark, table).counts == Counts(read=2, applied=1, quarantined=1)
     project.deliver("shop.item", 3, [pg("c", 12, id=3, v=3)])
@@ -186,10 +191,10 @@ def test_a_replay_that_is_killed_before_its_commit_counts_once(
     make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was still bad had been set aside anew, and was read once more by the next one."""
-    project = make_project({"tables": [table_of("item", {"id": "int", "v": "int"}, ["id"])]})
+    project = make_project(item("int"))
     project.deliver("shop.item", 0, [pg("c", 11, id=2, v=2**40), "{broken"])
     project.land_well(spark)
-    project.declare({"tables": [table_of("item", {"id": "int", "v": "bigint"}, ["id"])]})
+    project.declare(item("bigint"))
     (table,) = project.source().tables
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(SilverTable, "write", Mock(side_effect=KeyboardInterrupt))
@@ -201,10 +206,10 @@ def test_a_replay_that_is_killed_before_its_commit_counts_once(
 @pytest.mark.slow
 def test_a_table_with_replays_is_landed_anew(make_project: MakeProject, spark: SparkSession) -> None:
     """Each run failed, for a commit that was looked for where no table is."""
-    project = make_project({"tables": [table_of("item", {"id": "int", "v": "int"}, ["id"])]})
+    project = make_project(item("int"))
     project.deliver("shop.item", 0, [pg("c", 10, id=1, v=1), pg("c", 11, id=2, v=2**40)])
     project.land_well(spark)
-    project.declare({"tables": [table_of("item", {"id": "int", "v": "bigint"}, ["id"])]})
+    project.declare(item("bigint"))
     (table,) = project.source().tables
     assert replay(spark, table).counts == Counts(read=1, applied=1)
     shutil.rmtree(project.silver(spark, "item").path.removeprefix("file:"))
@@ -218,10 +223,10 @@ def test_a_table_with_replays_is_landed_anew(make_project: MakeProject, spark: S
 def test_each_epoch_has_its_own_events_in_the_quarantine(make_project: MakeProject, spark: SparkSession) -> None:
     """A bad event of a topic that was made anew took the place of one that waited; and the database's new name kept
     both from being replayed."""
-    project = make_project({"tables": [table_of("item", {"id": "int", "v": "int"}, ["id"])]})
+    project = make_project(item("int"))
     folder = project.bronze / "shop.item"
     for epoch in (0, 1):
-        project.declare({"tables": [table_of("item", {"id": "int", "v": "int"}, ["id"], epoch=epoch)]})
+        project.declare(item("int", epoch=epoch))
         if epoch:
             shutil.rmtree(folder)
             project.deliver("shop.item", 0, [pg("c", 1, id=9, v=9, __db="shop1")])
@@ -232,7 +237,7 @@ def test_each_epoch_has_its_own_events_in_the_quarantine(make_project: MakeProje
         project.deliver("shop.item", 0, [pg("c", 10, id=epoch, v=2**40, __table="item", __db=f"shop{epoch}")])
         project.land_well(spark)
     assert len(project.quarantined(spark)) == 2
-    project.declare({"tables": [table_of("item", {"id": "int", "v": "bigint"}, ["id"], epoch=1)]})
+    project.declare(item("bigint", epoch=1))
     assert replay(spark, project.source().tables[0]).counts == Counts(read=2, applied=2)
     assert project.rows(spark, "item", "id") == [{"id": 0}, {"id": 1}, {"id": 9}]
 
@@ -242,7 +247,7 @@ def test_what_a_killed_run_has_set_aside_is_counted_behind_a_commit_without_even
     make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was taken for counted by that commit: nobody counted it, and the table was well, with bad events alone."""
-    project = make_project({"tables": [table_of("item", {"id": "int", "v": "int"}, ["id"])]})
+    project = make_project(item("int"))
     project.deliver("shop.item", 0, [pg("c", 10, id=1, v=1)])
     project.land_well(spark)
     (table,) = project.source().tables
@@ -259,7 +264,7 @@ def test_what_a_killed_run_has_set_aside_is_counted_behind_a_commit_without_even
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(SilverTable, "write", Mock(side_effect=KeyboardInterrupt))
         project.land(spark)
-    project.declare({"tables": [table_of("item", {"id": "int", "v": "bigint"}, ["id"])]})
+    project.declare(item("bigint"))
     (table,) = project.source().tables
     assert replay(spark, table).counts == Counts(read=13, applied=2, quarantined=11)
     assert project.state(spark, "item").totals == Counts(read=15, applied=3, duplicate=1, quarantined=11)
