@@ -11,7 +11,7 @@ endif
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down logs test test-systems test-real test-athena test-slow test-long test-fast mutations lint format docs slim nightly bench packages lock clean
+.PHONY: help setup demo up down logs test test-systems test-real test-athena test-slow test-long test-fast mutations lint lint-python lint-models format docs slim nightly bench packages lock clean
 
 help:  ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,13 +22,13 @@ $(VENV)/.ready: requirements.lock pyproject.toml ingest/spark/jars.lock ingest/s
 	@bash dev/setup.sh "$(PYTHON)" "$(VENV)"
 	@touch $@
 
-demo: setup  ## Generate a database, land it, build and test the marts, land its changes, build again (SCALE=0.01: a quick look; SYSTEM=tickit; TARGET=athena)
+demo: setup  ## Generate a database, land it, build the marts, land its changes, build again and test (SCALE=0.01: a quick look; SYSTEM=tickit; TARGET=athena)
 	@python -m dev.demo $(SYSTEM) --scale $(SCALE) $(TARGET:%=--target %)
 
-up: setup  ## Start the real chain: databases, Kafka, registry, Connect with Debezium (SCALE=0.01, JSON=1, SYSTEM=tickit, KINESIS=1: docs/operate/chain.md); ATHENA=1: a local Athena instead
+up: setup  ## Start the real chain: databases, Kafka, registry, Connect with Debezium (SCALE=0.01, JSON=1, SYSTEM=tickit, KINESIS=1 STREAMS="a b": docs/operate/chain.md); ATHENA=1: a local Athena instead
 	@python -m dev.chain up --system $(SYSTEM) --scale $(SCALE) $(if $(JSON),--with-json) $(if $(KINESIS),--with-kinesis $(STREAMS:%=--stream %)) $(if $(ATHENA),--athena)
 
-down: setup  ## Stop it; what it holds stays
+down: setup  ## Stop it; databases, Kafka and the registry keep their data, the stand-ins of AWS lose theirs
 	@python -m dev.chain down
 
 logs: setup  ## The end of its logs (FOLLOW=1: go on)
@@ -39,18 +39,22 @@ test: setup  ## The tests that need no server, in two processes
 
 test-real: setup  ## The tests against real servers, whose packages dev/servers.sh installs (Debian; as root or by sudo)
 	@bash dev/servers.sh
-	pytest -n 2 --dist loadfile -m "real and not long" tests/real
+	pytest -n 2 --dist loadfile --durations 15 --durations-min 10 -m "real and not slow and not long" tests/real
 
 test-systems: setup  ## Each system, TICKIT by its demonstration: its events landed, its models built, its expected results; projects, lakes and captures of others
-	pytest -n 2 --dist loadfile -m "systems and not long"
+	pytest -n 2 --dist loadfile --durations 15 --durations-min 10 -m "systems and not long"
 
 test-athena: setup  ## A lake on S3 and Glue, and dbt's target athena beside Spark: on stand-ins of AWS on this machine
-	pytest -n 2 --dist loadfile -m "athena and not slow and not long" tests/athena --ignore tests/athena/engine
-	pytest -n 2 --dist loadfile -m "athena and not slow and not long" tests/athena/engine
+	pytest -n 2 --dist loadfile --durations 15 --durations-min 10 -m "athena and not slow and not long" tests/athena --ignore tests/athena/engine
+	pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 15 --durations-min 10 -m "athena and not slow and not long" tests/athena/engine
 
-test-slow: setup  ## The whole covering array of forms; histories, transactions, erasure; landing and dbt killed, full disks; S3 broken off at every phase
-	pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not long and not athena"
+test-slow: setup  ## The whole covering array of forms; histories, transactions, erasure; landing, dbt and servers killed, full disks; S3 broken off at every phase
+	@bash dev/servers.sh
+	pytest -n 3 --dist load -m "slow and not long" tests/ingest/test_forms.py
+	pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not long and not athena and not real" --ignore tests/ingest/test_forms.py
+	pytest -n 2 --dist loadfile -m "real and slow and not long" tests/real
 	pytest -n 2 --dist loadfile -m "athena and slow and not long" tests/athena --ignore tests/athena/engine
+	pytest -m "athena and slow and not long" tests/athena/engine
 
 test-long: setup  ## Many random histories and crashes: two hours or more; prints cases an hour (real servers: as root or by sudo)
 	@bash dev/servers.sh
@@ -64,10 +68,15 @@ test-fast: setup  ## The tests that need no Spark
 	pytest -m "not (spark or real or systems or slow or long or athena)"
 
 lint: setup  ## ruff, which package of ingest imports which, mypy, sqlfluff, dbt parse, the rules of dbt-project-evaluator, affected_by against the queries, what Athena refuses, cfn-lint
+	@$(MAKE) --no-print-directory --jobs 2 lint-python lint-models
+
+lint-python:
 	ruff check .
 	ruff format --check .
 	lint-imports
 	mypy
+
+lint-models:
 	dbt --quiet parse --no-partial-parse --warn-error
 	python -m ci.rules
 	python -m dev.affected --check

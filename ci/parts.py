@@ -12,11 +12,15 @@ _INNER = """[^'"{}]"""
 for _ in range(9):
     _INNER = rf"""(?:{_TEXT}|\{{{_INNER}*\}}|[^'"{{}}])"""
 _CODE = re.compile(rf"(?s)\{{[{{%](?:(?!%\}}){_INNER})*[%}}]\}}")
+_COMMENT = re.compile(r"(?s)\{#.*?#\}")
 _CONFIG = re.compile(r"\{\{-?\s*config\s*\(")
 _THIS = re.compile(r"(?<![\w.])this(?!\w|\s*\.\s*(?:name|identifier|table)\b)")
-_ASKS = re.compile(r"\b(?:load_relation|get_relation)\b")
-_MODEL = re.compile(r"(?<![\w.])model\s*(?:\[|\.\s*(?:name|alias)\b)")
+_ASKS = re.compile(r"\b(?:load_relation|get_relation)\b(?!\s*\(\s*(?:ref|source)\s*\()")
+_QUERIES = re.compile(r"\b(?:run_query|statement)\b")
+_OWN_NAME = re.compile(r"(?<![\w.])(?:model\s*(?:\[|\.\s*(?:name|alias)\b)|this\s*\.\s*(?:name|identifier|table)\b)")
 _REFRESH = re.compile(r"\b(?:flags\s*\.\s*FULL_REFRESH|invocation_args_dict\s*\.\s*full_refresh|should_full_refresh)\b")
+# `flags['FULL_REFRESH']` is `flags.FULL_REFRESH`, and `invocation_args_dict.get('full_refresh')` too.
+_ITEM = re.compile(r"""(?:\[|\.\s*get\s*\()\s*(['"])(\w+)\1""")
 
 _OF_DBT = ("dbt", "dbt_spark", "dbt_athena")
 
@@ -28,14 +32,18 @@ def why_a_part(node: Mapping[str, Any], macros: Mapping[str, Any]) -> str | None
         return "asks is_incremental()"
     if node["config"].get("materialized") == "incremental":
         code = "\n".join(_own_codes(node, macros))
-        if _says(code, _THIS) or (_says(code, _ASKS) and _says(code, _MODEL)):
+        # What a macro of a package asks is of what it is given.
+        asking = "\n".join(_own_codes(node, macros, of_packages=False))
+        if _says(code, _THIS) or _says(asking, _ASKS) or _names(code, node):
             return "reads itself, or asks for its own table"
+        if _says(asking, _QUERIES) and _says(asking, _OWN_NAME):
+            return "runs a query, which may be on its own table"
         if _says(code, _REFRESH):
             return "asks for --full-refresh"
     return None
 
 
-def _own_codes(node: Mapping[str, Any], macros: Mapping[str, Any]) -> list[str]:
+def _own_codes(node: Mapping[str, Any], macros: Mapping[str, Any], *, of_packages: bool = True) -> list[str]:
     """The text of a model, and those of the macros that it calls, and that they call; no hook's, and none of dbt's."""
     text = node.get("raw_code", "")
 
@@ -44,7 +52,9 @@ def _own_codes(node: Mapping[str, Any], macros: Mapping[str, Any]) -> list[str]:
 
     called = [key for key in _calls(node) if _says(text, re.compile(rf"\b{key.split('.')[-1]}\b"))]
     found = reached(called, lambda key: _calls(macros[key]) if is_own(key) else ())
-    return [text, *(macros[key].get("macro_sql", "") for key in sorted(found) if is_own(key))]
+    own = [key for key in sorted(found) if is_own(key)]
+    chosen = own if of_packages else [key for key in own if key.split(".")[1] == node["package_name"]]
+    return [text, *(macros[key].get("macro_sql", "") for key in chosen)]
 
 
 def _calls(node: Mapping[str, Any]) -> Sequence[str]:
@@ -66,8 +76,15 @@ def reached(begin: Iterable[str], calls: Callable[[str], Iterable[str]]) -> set[
 
 def _says(raw_code: str, pattern: re.Pattern[str]) -> bool:
     """Whether the code of Jinja has a word, outside of its texts and of `config(...)`."""
-    blocks = (re.sub(_TEXT, "", block) for block in _CODE.findall(re.sub(r"(?s)\{#.*?#\}", "", raw_code)))
-    return any(pattern.search(block) and not _CONFIG.match(block) for block in blocks)
+    blocks = (block for block in _CODE.findall(re.sub(_COMMENT, "", raw_code)) if not _CONFIG.match(block))
+    return any(pattern.search(re.sub(_TEXT, "", _ITEM.sub(r".\2", block))) for block in blocks)
+
+
+def _names(raw_code: str, node: Mapping[str, Any]) -> bool:
+    """Whether a text, of Jinja's code or not, has the model's own table, outside of `config(...)`."""
+    text = _CODE.sub(lambda found: "" if _CONFIG.match(found[0]) else found[0], re.sub(_COMMENT, "", raw_code))
+    own = rf"(?<![\w.])(?:\w+\.)?{re.escape(node['schema'])}\.{re.escape(node['alias'])}(?!\w)"
+    return re.search(own, re.sub(r"""[`'"]""", "", text), re.IGNORECASE) is not None
 
 
 def columns_in(written: str | Sequence[str] | None) -> list[str]:

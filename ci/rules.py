@@ -13,9 +13,9 @@ entry that nothing violates any more is an error as well.
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -474,7 +474,12 @@ def unexpected(
 
 def main() -> None:
     """Prints what is to be mended; ends with 1 where there is something."""
-    path = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "target" / "manifest.json")
+    parser = argparse.ArgumentParser(
+        prog="python -m ci.rules", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    at = ROOT / "target" / "manifest.json"
+    parser.add_argument("manifest", nargs="?", type=Path, default=at, help="dbt's; by default target/manifest.json")
+    path: Path = parser.parse_args().manifest
     if not path.is_file():
         raise SystemExit(f"{path}: not found, expected dbt's manifest: run `dbt parse` first")
     baseline = yaml.safe_load(BASELINE.read_text(encoding="utf-8")) or {}

@@ -82,6 +82,7 @@ class Slim:
         try:
             with chdir(self.root):
                 dbt = _Commands.of(self.root, self.options)
+                dbt.require_aside(schema)
                 dbt.operation("drop_schemas", schema=schema)
                 try:
                     return self._built(dbt)
@@ -144,6 +145,25 @@ class _Commands:
             "nodes": {key: self.node(key) for key in hooks},
         }
         return sorted({_name(key) for key, _ in _writing(ours) ^ _writing(theirs)})
+
+    def require_aside(self, schema: str) -> None:
+        """Refuses a project whose nodes would be written over those of main.
+
+        Raises
+        ------
+        LakeError
+            The name of a node's schema does not go by the profile's.
+        """
+        keys = [key for key in self.manifest.nodes if key.startswith(WITH_ROWS)]
+        names = {key: str(self.manifest.nodes[key].relation_name or "") for key in keys}
+        beside = sorted(key for key, name in names.items() if name and schema.lower() not in name.lower())
+        if beside:
+            raise LakeError(
+                f"{len(beside)} nodes would be written over main's, the first as {names[beside[0]]}",
+                where=beside[0],
+                expected=f"schemas whose names hold {schema}",
+                action=f"let the profile's schema be env_var('{SCHEMA}'), and generate_schema_name go by target.schema",
+            )
 
     def run(self, *arguments: str) -> Built:
         """What runs nodes, and lists the schemas of these alone."""
@@ -223,7 +243,7 @@ class Difference:
     def of(cls, dbt: _Commands, change: Change) -> Difference:
         """Columns are looked at where a row has changed."""
         assert change.there is not None
-        told = json.dumps([change.here, change.there, change.key, change.common])[1:-1]
+        told = json.dumps([change.here, change.there, change.key])[1:-1]
         rows = dbt.shown("{{ row_differences(" + told + ") }}")
         return cls(rows, dbt.shown("{{ column_differences(" + told + ") }}") if rows["changed"] else {})
 
@@ -246,9 +266,7 @@ class Change:
     here, there:
         Its table, and main's.
     key:
-        Its unique key.
-    common:
-        Columns that both have.
+        What tells its rows apart: its unique key, of a snapshot when the version began too.
     needs_refresh:
         Main's table was made with a setting that is another one now: a run that is no `--full-refresh` is refused.
     """
@@ -263,7 +281,6 @@ class Change:
     added: list[str]
     removed: list[str]
     retyped: list[str]
-    common: list[str]
     needs_refresh: bool
 
     @classmethod
@@ -271,7 +288,7 @@ class Change:
         """Of two nodes of dbt's manifests."""
         ours = {name: column.get("data_type") for name, column in node["columns"].items()}
         theirs = {name: column.get("data_type") for name, column in (main or {"columns": {}})["columns"].items()}
-        key = columns_in(node["config"].get("unique_key"))
+        key = _key(node["config"])
         common = [name for name in ours if name in theirs]
         return cls(
             name=node["name"],
@@ -284,7 +301,6 @@ class Change:
             added=[name for name in ours if name not in theirs] if main else [],
             removed=[name for name in theirs if name not in ours],
             retyped=[f"{name} ({theirs[name]} → {ours[name]})" for name in common if ours[name] != theirs[name]],
-            common=common,
             needs_refresh=main is not None and _needs_refresh(node["config"], main["config"]),
         )
 
@@ -301,6 +317,13 @@ class Change:
         """Its columns that are others than main's."""
         told = [("new", self.added), ("gone", self.removed), ("another type", self.retyped)]
         return "; ".join(f"{what}: {', '.join(names)}" for what, names in told if names)
+
+
+def _key(config: Mapping[str, Any]) -> list[str]:
+    key = columns_in(config.get("unique_key"))
+    if config["materialized"] == "snapshot":
+        key.append((config.get("snapshot_meta_column_names") or {}).get("dbt_valid_from") or "dbt_valid_from")
+    return key
 
 
 def _needs_refresh(config: Mapping[str, Any], main: Mapping[str, Any]) -> bool:
@@ -346,7 +369,7 @@ def main() -> int:
     parser.add_argument("--state", type=Path, help="The folder of main's manifest; by default LAKE_HOME/state.")
     options = parser.parse_args()
     name = re.sub(r"\W+", "_", options.name or _branch()).strip("_").lower() or "change"
-    state = options.state or Path(os.environ.get("LAKE_HOME", ".lake")) / "state"
+    state = options.state or Path(os.environ.get("LAKE_HOME") or ".lake") / "state"
     told = ROOT / "target" / "slim.md"
     told.unlink(missing_ok=True)
     try:

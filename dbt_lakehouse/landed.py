@@ -1,14 +1,16 @@
 """What a command that chooses everything chooses: of sources that `lake` lands, those that were landed.
 
 A source system that is declared and was never landed has no tables, and dbt would fail at each of its models. A source
-was never landed where the schema of its tables is not in the catalog; a table that is missing beside others stays an
-error. Where no source was landed all are chosen: a lake that is not there must not look like one that is well.
+was never landed where the catalog has no schema for its tables, or an empty one, which `deploy/aws` makes. A table that
+is missing beside others stays an error. Where no source was landed all are chosen: a lake that is not there must not
+look like one that is well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dbt.adapters.base.impl import BaseAdapter
 from dbt.adapters.factory import get_adapter
 from dbt.contracts.graph.nodes import SourceDefinition
 from dbt.graph.cli import parse_difference
@@ -37,7 +39,7 @@ def chosen(task: GraphRunnableTask) -> SelectionSpec:
 
 
 def _never_landed(task: GraphRunnableTask) -> list[str]:
-    """Names of the sources that `lake` lands and that have no schema; none where that is true of all."""
+    """Names of the sources that `lake` lands and whose schema has no table; none where that is true of all."""
     declared = task.manifest.sources.values() if task.manifest else ()
     places: Mapping[str, tuple[str | None, str]] = {
         source.source_name: (source.database, source.schema) for source in declared if _is_landed_by_lake(source)
@@ -49,8 +51,22 @@ def _never_landed(task: GraphRunnableTask) -> list[str]:
             for database in {database for database, _ in places.values()}
             for schema in adapter.list_schemas(database)
         }
-    found = {name for name, (database, schema) in places.items() if (database, schema.lower()) in schemas}
+        found = {
+            name
+            for name, (database, schema) in places.items()
+            if (database, schema.lower()) in schemas and _has_tables(adapter, database, schema)
+        }
     return sorted(places.keys() - found) if found else []
+
+
+def _has_tables(adapter: BaseAdapter, database: str | None, schema: str) -> bool:
+    """Whether a schema has a table. Of Spark the names alone are asked: dbt-spark lists no table at all where one is
+    dropped meanwhile."""
+    if adapter.type() != "spark":
+        return bool(adapter.list_relations(database, schema))
+    _, listed = adapter.execute(f"show tables in {adapter.quote(schema)}", fetch=True)
+    # The session's temporary views are listed with each schema: they have none.
+    return any(row["namespace"] for row in listed.rows)
 
 
 def _is_landed_by_lake(source: SourceDefinition) -> bool:

@@ -45,8 +45,8 @@ from ingest.spark.session import open_session
 
 ROOT = Path(__file__).resolve().parent.parent
 _MOST_ROWS = 100
-# In a lake that a demonstration began: the next one may remove it. Generated events alone do not say so, for
-# `lake demo` and `lake generate` write them into anybody's lake.
+# In a lake that `make demo` began: the next one may remove it. Generated events alone do not say so, for `lake demo`
+# and `lake generate` write them into anybody's lake, an empty one too.
 BEGUN = "begun_by_a_demonstration"
 # What may lie in the folder of a lake and is none of it: servers, main's manifest, the lake of a real chain.
 BESIDE = {"servers", "state", "live"}
@@ -116,16 +116,9 @@ def main() -> int:
     home = Path(os.environ["LAKE_HOME"])
     try:
         played = system(options.system)
-        if options.beside:
-            require_not_landed(played)
-        else:
-            begin_anew(home)
+        begin(home, played, is_beside=options.beside)
         if options.target == "athena":
             _stop_athena()
-        if not _held(home):
-            home.mkdir(parents=True, exist_ok=True)
-            (home / BEGUN).touch()
-        shutil.rmtree(ROOT / "target", ignore_errors=True)
         reader = _begin_athena() if options.target == "athena" else None
         return 1 if demonstrate(home, played, options.scale, reader).failed else 0
     except LakeError as error:
@@ -206,19 +199,24 @@ def demonstrate(home: Path, played: ExampleSystem, scale: float, athena: AthenaR
 
 
 def _tell_where_to_look(demo: Demo, athena: AthenaReader | None) -> None:
+    out.print("where to look next:\n  source .venv/bin/activate", markup=False)
+    query = f'lake sql "{demo.look[0].query}"'
     if athena:
-        out.print(
-            f"the local Athena stays at {athena.address}: `make up ATHENA=1` says how to reach it, `make down` ends it"
-        )
+        query = f'dbt show --target athena --inline "{demo.look[0].query}"'
+        # What the steps had set for this process alone.
+        aws = local_athena(Settings.of_environment())[0].address
+        for name in ("LAKE_HOME", "LAKE_ROOT", *environment_of(aws, athena.address)):
+            out.print(f"  export {name}={os.environ[name]}", markup=False, highlight=False, soft_wrap=True)
     out.print(
-        "where to look next:\n"
-        "  source .venv/bin/activate\n"
         f"  lake status {demo.source:<28}what is landed, and what became of each event\n"
-        f'  lake sql "{demo.look[0].query}"\n'
+        f"  {query}\n"
         f"  dbt docs serve                          the documentation, at #!/model/model.lakehouse.{demo.docs}\n"
         "  docs/model/README.md                    how to add a source and a mart",
         markup=False,
+        soft_wrap=True,
     )
+    if athena:
+        out.print(f"the local Athena stays at {athena.address} until `make down`", markup=False)
 
 
 def duration(seconds: float) -> str:
@@ -227,8 +225,18 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s"
 
 
+def begin(home: Path, played: ExampleSystem, *, is_beside: bool) -> None:
+    """The lake to play on: one that stays as it is, or an empty one, without what dbt has made of another."""
+    if is_beside:
+        require_not_landed(played)
+    else:
+        begin_anew(home)
+        shutil.rmtree(ROOT / "target", ignore_errors=True)
+
+
 def begin_anew(home: Path) -> None:
-    """An empty lake: removes what an earlier demonstration left, and refuses a folder that is something else."""
+    """An empty lake, which says whose it is: removes what an earlier demonstration left, and refuses a folder that is
+    something else."""
     held = _held(home)
     if held and BEGUN not in held:
         raise LakeError(
@@ -243,6 +251,8 @@ def begin_anew(home: Path) -> None:
                 shutil.rmtree(entry, ignore_errors=True)
             elif entry.name not in BESIDE:
                 entry.unlink()
+    home.mkdir(parents=True, exist_ok=True)
+    (home / BEGUN).touch()
 
 
 def _held(home: Path) -> set[str]:
@@ -265,8 +275,7 @@ def require_not_landed(played: ExampleSystem) -> None:
             f"{played.name} is in this lake already",
             where=str(bronze),
             expected=f"no events of {played.name}",
-            action=f"choose another lake with LAKE_HOME, or `make demo SYSTEM={played.name}`, which begins with an "
-            "empty one",
+            action="choose another lake with LAKE_HOME",
         )
 
 

@@ -15,7 +15,7 @@ fi
 wanted=$(cksum < requirements.lock)
 if [ "$(cat "$venv/.locked" 2>/dev/null)" != "$wanted" ]; then
   echo "installing Python packages (about 700 MB with Spark; a few minutes the first time)"
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r requirements.lock
   echo "$wanted" > "$venv/.locked"
 fi
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .

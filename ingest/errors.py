@@ -117,6 +117,14 @@ class UnavailableError(InputError):
     """What the events come from, or go to, does not answer, or is not whole or free now: it may heal by itself."""
 
 
+class AbsentError(InputError):
+    """What the events should come from is not there: a topic, a stream or a folder."""
+
+
+class AbsentFolderError(AbsentError, UnavailableError):
+    """A folder is not there: it may come, as sinks make it, or be back."""
+
+
 class WriteError(LakeError):
     """A silver table cannot be written, or is not the table that its declaration describes."""
 

@@ -99,6 +99,9 @@ def two_sources(draw: st.DrawFn, inner: st.SearchStrategy[str]) -> str:
                 f"select id, x, y, (select count(*) from ({other}) as r) as z from ({one}) as l",
                 f"with l as ({one}), r as ({other}) select {columns} from l left join r on l.{left} = r.{right}"
                 f" left join l as again on again.id = r.{third}",
+                f"select {columns} from"
+                f" (select *, row_number() over (partition by {left} order by {third}, id, x, y, z) as place"
+                f" from ({one}) as n) as l left join ({other}) as r on l.{third} = r.{right} where place = 1",
             ]
         ).filter(lambda query: "as again" not in query or "select l." in query)
     )

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -124,9 +124,17 @@ class DbtProject:
         connections = {"files": {"type": "files", "path": str(self.bronze), **(settings or {})}}
         (self.root / "connections.yml").write_text(yaml.safe_dump(connections), encoding="utf-8")
 
-    def deliver(self, topic: str, offset: int, content: Sequence[Event | str] | bytes, suffix: str = "json") -> Path:
+    def deliver(
+        self,
+        topic: str,
+        offset: int,
+        content: Sequence[Event | str] | bytes,
+        suffix: str = "json",
+        *,
+        partition: int = 0,
+    ) -> Path:
         """Puts a file into a topic's folder, named as a sink names it: events, lines of text, or bytes."""
-        path = self.bronze / topic / f"{topic}+0+{offset:010d}.{suffix}"
+        path = self.bronze / topic / f"{topic}+{partition}+{offset:010d}.{suffix}"
         path.parent.mkdir(parents=True, exist_ok=True)
         if not isinstance(content, bytes):
             lines = (item if isinstance(item, str) else json.dumps(item) for item in content)
@@ -238,6 +246,11 @@ def pg(op: str, lsn: int | None, *, commit: int | None = None, **row: Any) -> Ro
     """An unwrapped event of PostgreSQL; `commit` is the LSN of the last commit before it."""
     sequence = {} if lsn is None else {"__source_sequence": json.dumps([commit and str(commit), str(lsn)])}
     return unwrapped(op, {"__lsn": lsn, **sequence}, row)
+
+
+def chosen(every: Iterable[str], *names: str) -> list[Any]:
+    """Parameters of a test: those of these names, and the others as slow ones."""
+    return [pytest.param(each, marks=[] if each in names else pytest.mark.slow) for each in every]
 
 
 def asked(request: pytest.FixtureRequest) -> set[str]:

@@ -234,7 +234,10 @@ class _Database:
         self.lsn += 1
         position: dict[str, Any]
         if self.spec.connector == "postgresql":
-            position = {"__lsn": self.lsn, "__source_sequence": json.dumps([None, str(self.lsn)])}
+            # While the task goes on that made the slot, a blocking snapshot gives its rows the LSN that this began at.
+            slot = 10 if self.committed and self.rng.random() < 0.5 else self.lsn
+            last = str(self.committed) if self.committed else None
+            position = {"__lsn": slot, "__source_sequence": json.dumps([last, str(slot)])}
         elif self.spec.connector == "mariadb":
             position = {**self._position(self.lsn, 0, 0), "__source_row": 0}
         else:

@@ -66,7 +66,10 @@ class Served:
             version, place, options = of_api.groups()
             return self._of_apicurio(version, place, options)
         place = path.removeprefix(CCOMPAT)
-        if not re.match("/(schemas|subjects)/", place):
+        by_id = re.fullmatch(r"/schemas/ids/(\d+)", place)
+        # Confluent's ids are `int`, those of Apicurio `long`.
+        is_too_large = by_id and int(by_id[1]) >= 2 ** (63 if self.versions else 31)
+        if is_too_large or not re.match("/(schemas|subjects)/", place):
             return Answer(404, {"error_code": 404, "message": "HTTP 404 Not Found"})
         found = self.schemas.get(place.removeprefix("/schemas/ids/"))
         return Answer(200, found) if found else Answer(404, {"error_code": 40403, "message": "Schema not found"})

@@ -8,6 +8,7 @@ entry that nothing violates any more is an error as well.
 
 from __future__ import annotations
 
+import argparse
 from functools import partial
 from pathlib import Path
 
@@ -35,6 +36,9 @@ def violations(project: Compiled) -> dict[tuple[str, str], str]:
 
 def main() -> None:
     """Prints what is to be mended; ends with 1 where there is something."""
+    argparse.ArgumentParser(
+        prog="python -m ci.athena", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     out = Console(soft_wrap=True, highlight=False, markup=False)
     try:
         manifest = compiled(target=written_to(ROOT / "target"), output="athena", kinds=("model", "snapshot"))

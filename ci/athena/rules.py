@@ -14,6 +14,7 @@ from sqlglot.errors import SqlglotError
 
 from ci.athena.queries import HIVE_PRECISION, Compiled, Query, calls
 from ci.athena.words import FUNCTIONS, RESERVED
+from dev.affected.project import NOT_COMPILED
 
 HUDI_VERSION = 6
 QUERY_BYTES = 262_144
@@ -228,13 +229,13 @@ def query_sizes(compiled: Compiled) -> Found:
 
 @rule
 def unreadable(compiled: Compiled) -> Found:
-    """SQL that cannot be read as Athena's: the other rules have not looked at it.
+    """SQL that cannot be read as Athena's, or is not compiled: the other rules have not looked at it.
 
     https://docs.aws.amazon.com/athena/latest/ug/select.html has the grammar.
     """
     for query in compiled.queries:
         if isinstance(query.tree, SqlglotError):
-            yield query.name, f"cannot be read: {str(query.tree).splitlines()[0]}"
+            yield query.name, query.node.get(NOT_COMPILED) or f"cannot be read: {str(query.tree).splitlines()[0]}"
 
 
 @rule

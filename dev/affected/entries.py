@@ -81,8 +81,7 @@ def find(
         columns = reader.names(query)
         relation = reader.read(query)
     except UnknownQueryError as error:
-        entries, wrong = checked(written, sources, None)
-        return Findings(wrong=tuple(wrong), unsure=(f"nothing is derived: {error}",))
+        return underived(written, sources, str(error))
     key = frozenset(column.lower() for column in unique_key)
     entries, wrong = checked(written, sources, columns)
     if key - set(columns):
@@ -97,6 +96,11 @@ def find(
             if own and (told := missing(effect, own, key, columns, sources)):
                 (wrong if told[0] else unsure).append(told[1])
     return Findings(tuple(proposed), left_out, tuple(dict.fromkeys(wrong)), tuple(dict.fromkeys(unsure)))
+
+
+def underived(written: Any, sources: Mapping[str, Declared], reason: str) -> Findings:
+    """What is found of entries whose model's query says nothing, for a reason: the names that are not known."""
+    return Findings(wrong=tuple(checked(written, sources, None)[1]), unsure=(f"nothing is derived: {reason}",))
 
 
 def checked(
@@ -128,14 +132,9 @@ def checked(
     return entries, wrong
 
 
-def hidden(column: str) -> bool:
-    """Whether a column is Hudi's, or says that a row is deleted: rows that come and go count always."""
-    return column.startswith("_hoodie_") or column == "__deleted"
-
-
 def read_of(effect: Effect) -> Names:
-    """What the rows that are reached look at, or may."""
-    return frozenset(name for name in effect.rows.union(effect.repeats, *effect.reads.values()) if not hidden(name))
+    """What the rows that are reached look at, or may; not that a row is deleted: rows that come and go count always."""
+    return effect.rows.union(effect.repeats, *effect.reads.values()) - {"__deleted"}
 
 
 def brings(effect: Effect, key: Names) -> bool:

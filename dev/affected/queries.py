@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 import sqlglot
 from sqlglot import exp
@@ -14,6 +13,7 @@ from sqlglot import exp
 from dev.affected import reach
 from dev.affected.expressions import UnknownQueryError, type_name
 from dev.affected.relations import NONE, Item, Names, Relation
+from dev.affected.selects import Env, Select, Shown
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,8 @@ class Table:
         The type of each declared column, '' where it is not known.
     key:
         The columns by which its rows are told apart, where that is known.
+    not_compiled:
+        Why a view has no query.
     """
 
     name: str
@@ -33,17 +35,7 @@ class Table:
     key: Names = NONE
     query: str = ""
     is_source: bool = False
-
-
-Env = Mapping[str, tuple[exp.Expr, Any]]
-
-
-@dataclass(frozen=True)
-class Shown:
-    """The names of a relation's columns, in order; open where there may be more."""
-
-    names: tuple[str, ...]
-    is_open: bool = False
+    not_compiled: str = ""
 
 
 @lru_cache(maxsize=1000)
@@ -83,8 +75,6 @@ class Reader:
         elif isinstance(query, exp.SetOperation):
             found = self._combined(query, needed, env)
         elif isinstance(query, exp.Select):
-            from dev.affected.selects import Select  # noqa: PLC0415  (each reads the other)
-
             found = Select(self, query, env).read(needed)
         else:
             raise UnknownQueryError(f"a query of the kind {query.key} is not known")
@@ -136,8 +126,6 @@ class Reader:
             return self.shown(query.left, env)
         if not isinstance(query, exp.Select):
             raise UnknownQueryError(f"a query of the kind {query.key} is not known")
-        from dev.affected.selects import Select  # noqa: PLC0415  (each reads the other)
-
         return Select(self, query, env).shown()
 
     def shown_of(self, source: exp.Expr, env: Env) -> Shown:
@@ -190,6 +178,8 @@ class Reader:
         parts = [part.name.lower() for part in source.parts]
         for start in range(len(parts)):
             if (found := self.tables.get(".".join(parts[start:]))) is not None:
+                if found.not_compiled:
+                    raise UnknownQueryError(f"{found.name}: {found.not_compiled}")
                 return found
         raise UnknownQueryError(f"{'.'.join(parts)} is no relation of the project")
 

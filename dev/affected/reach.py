@@ -192,7 +192,8 @@ def joined(left: Relation, right: Relation, on: Condition, kind: Kind, match: st
     types = {**left.types, **right.types}
     for pair, both in merged.items():
         types.setdefault(both, next((types[column] for column in sorted(pair) if types.get(column)), ""))
-    result = Relation(columns, tuple(effects), ties, nulls, types, unique, merged, {**left.ranks, **right.ranks})
+    ranks = {**(left.ranks if one_right else {}), **(right.ranks if one_left else {})}
+    result = Relation(columns, tuple(effects), ties, nulls, types, unique, merged, ranks)
     if kind == "inner":
         matched = nulled(result, on.rejects)
         return settled(result, matched, nulled(result, on.columns) - matched)
@@ -308,15 +309,16 @@ def windowed(relation: Relation, windows: Sequence[Window]) -> Relation:
     )
 
 
-def grouped(relation: Relation, keys: Sequence[Item], aggregates: Sequence[Item]) -> Relation:
-    """Groups. `plain` of an aggregate is the column of which it holds a row's value."""
+def grouped(relation: Relation, keys: Sequence[Item], aggregates: Sequence[Item], doubted_by: Names = NONE) -> Relation:
+    """Groups. `plain` of an aggregate is the column of which it holds a row's value; `doubted_by`, why keys may not."""
+    keys = [replace(each, doubts=each.doubts | doubted_by) for each in keys]
     shown = projected(relation, [*keys, *(replace(each, doubts=each.doubts | {AGGREGATED}) for each in aggregates)])
     names = frozenset(key.name for key in keys)
     asked = NONE.union(*(key.columns for key in keys))
     effects = []
     for before, effect in zip(relation.effects, shown.effects, strict=True):
         stable = effect.stable & names if keys else Names([ONE])
-        keeps, doubts = before.keeps(asked) or not keys, before.doubts
+        keeps, doubts = before.keeps(asked) or not keys, before.doubts | doubted_by
         if keeps and before.steady:
             stable |= {each.name for each in aggregates if before.keeps(each.columns)}
         elif keeps and any(before.keeps(each.columns) for each in aggregates):
@@ -334,7 +336,7 @@ def grouped(relation: Relation, keys: Sequence[Item], aggregates: Sequence[Item]
         shown,
         effects=tuple(effects),
         nulls={column: needs for column, needs in shown.nulls.items() if column in names},
-        unique=frozenset([names]),
+        unique=frozenset([] if doubted_by else [names]),
         ranks={},
     )
 
@@ -367,7 +369,7 @@ def exploded(relation: Relation, names: Names, source: Names, *, is_outer: bool)
         effects.append(
             replace(effect, reads=reads, rows=effect.rows | read, stable=stable, steady=effect.steady and keeps)
         )
-    return replace(relation, columns=relation.columns | names, effects=tuple(effects), unique=frozenset())
+    return replace(relation, columns=relation.columns | names, effects=tuple(effects), unique=frozenset(), ranks={})
 
 
 def answered(relation: Relation, question: Relation, on: Condition, name: str, match: str) -> Relation:

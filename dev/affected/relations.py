@@ -98,7 +98,7 @@ class Relation:
     merged:
         By two columns that an outer join compares, the column that `coalesce` of both is.
     ranks:
-        By column that numbers the rows of a partition, the columns of the partition.
+        By column that numbers the rows of a partition, the columns of the partition; each number is there once.
     """
 
     columns: Names

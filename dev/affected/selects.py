@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -18,12 +19,24 @@ from dev.affected.expressions import (
     crossing,
     item,
 )  # fmt: skip
-from dev.affected.queries import Env, Reader, Shown
 from dev.affected.relations import NONE, Condition, Item, Kind, Names, Relation, Window
 
+if TYPE_CHECKING:
+    from dev.affected.queries import Reader
+
+Env = Mapping[str, tuple[exp.Expr, Any]]  # the names that stand for queries, each with those of its own
 _AGGREGATES = (exp.AggFunc, exp.Filter, exp.WithinGroup)
 _GENERATORS = (exp.UDTF, exp.Inline)
 OUTER = "^"
+SETS = Names(["rows of grouping sets lack the columns that are not among theirs"])
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The names of a relation's columns, in order; open where there may be more."""
+
+    names: tuple[str, ...]
+    is_open: bool = False
 
 
 @dataclass(frozen=True)
@@ -339,12 +352,10 @@ class Select:
             relation = reach.filtered(relation, condition(each, relation))
         later = [each for _, each in items] + [each for each in (having, qualify) if each is not None]
         if query.args.get("group") or any(_aggregates(each) for each in later):
-            relation, later = _grouped(relation, keys, later)
+            relation, later = _grouped(relation, keys, later, is_by_sets=_is_by_sets(query.args.get("group")))
         rest = iter(later)
         items = [(name, next(rest)) for name, _ in items]
         having, qualify = (next(rest) if each is not None else None for each in (having, qualify))
-        if query.args.get("group") and _is_by_sets(query.args["group"]):
-            relation = reach.doubted(relation, "rows of grouping sets lack the columns that are not among theirs")
         for each in conjuncts(having):
             relation = reach.filtered(relation, condition(each, relation))
         relation, changed = _windowed(
@@ -423,7 +434,9 @@ def _aggregates(expression: exp.Expr) -> list[exp.Expr]:
     return [each for child in children for each in _aggregates(child)]
 
 
-def _is_by_sets(group: exp.Group) -> bool:
+def _is_by_sets(group: exp.Group | None) -> bool:
+    if group is None:
+        return False
     parts = [
         *group.expressions,
         *(each for part in ("rollup", "cube", "grouping_sets") for each in group.args.get(part) or ()),
@@ -431,7 +444,9 @@ def _is_by_sets(group: exp.Group) -> bool:
     return any(isinstance(each, exp.Rollup | exp.Cube | exp.GroupingSets) for each in parts)
 
 
-def _grouped(relation: Relation, keys: list[exp.Expr], later: list[exp.Expr]) -> tuple[Relation, list[exp.Expr]]:
+def _grouped(
+    relation: Relation, keys: list[exp.Expr], later: list[exp.Expr], *, is_by_sets: bool
+) -> tuple[Relation, list[exp.Expr]]:
     """A relation's groups, and expressions over them: keys and aggregates are columns there."""
     aggregates: dict[exp.Expr, str] = {}
 
@@ -450,7 +465,7 @@ def _grouped(relation: Relation, keys: list[exp.Expr], later: list[exp.Expr]) ->
     changed = [over_groups(each) for each in later]
     shown = [item(f"key {place}", key, relation) for place, key in enumerate(keys)]
     found = [aggregate(name, each, relation) for each, name in aggregates.items()]
-    return reach.grouped(relation, shown, found), changed
+    return reach.grouped(relation, shown, found, SETS if is_by_sets else NONE), changed
 
 
 def _windowed(relation: Relation, expressions: list[exp.Expr]) -> tuple[Relation, list[exp.Expr]]:

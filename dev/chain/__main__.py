@@ -21,7 +21,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 import examples
-from dev.chain.aws import environment_of, make_buckets
+from dev.chain.aws import LAKE_BUCKET, environment_of, make_buckets
 from dev.chain.connectors import connectors, deploy
 from dev.chain.databases import DEFAULT_ROW_CHANGES, Databases, apply_changes
 from dev.chain.kinesis import declared_streams, make_streams, put_records
@@ -136,6 +136,16 @@ def _start_athena(chain: Chain) -> None:
     out.print("for dbt (--target athena) and AWS's own tools:")
     for name, value in environment_of(chain.aws.address, chain.athena.address).items():
         out.print(f"  export {name}={value}", markup=False)
+    own = "/tmp/lake-athena"  # noqa: S108 - what somebody may type
+    out.print(
+        "it holds no table yet: land and build TICKIT, for one, with these, in a lake of its own:\n"
+        f"  export LAKE_ROOT=s3://{LAKE_BUCKET}/silver\n"
+        f"  lake generate tickit --out {own} --scale 0.01\n"
+        f"  LAKE_HOME={own} lake ingest tickit\n"
+        "  dbt build --target athena --selector tickit",
+        markup=False,
+        soft_wrap=True,
+    )
 
 
 def _databases(chain: Chain, system: str) -> Databases:
@@ -152,7 +162,7 @@ def _fill(databases: Databases, scale: float, seed: int, row_changes: int) -> st
 
 @app.command()
 def down() -> None:
-    """Stop the servers; what they hold stays."""
+    """Stop the servers; databases, Kafka and the registry keep their data, the stand-ins of AWS lose theirs."""
     with _told_plainly() as chain, _alone(chain):
         for server in reversed(chain.all):
             _timed(server.name, lambda server=server: "down" if stop(server) else "was down")  # type: ignore[misc]
@@ -219,11 +229,14 @@ def put(
 
 
 @app.command()
-def latency(count: Count = 200, rate: Rate = 20) -> None:
+def latency(
+    count: Annotated[int, typer.Option(min=1, help="Transactions.")] = 200,
+    rate: Annotated[float, typer.Option(min=0.01, help="Transactions a second.")] = 20,
+) -> None:
     """Apply changes of TICKIT, and measure the time from each commit until a consumer has its event."""
     with _told_plainly() as chain, _alone(chain):
         databases = _databases(chain, "tickit")
-        measured = measure(databases, Topics(chain.kafka, chain.registry), count=count or 200, rate=rate or 20)
+        measured = measure(databases, Topics(chain.kafka, chain.registry), count=count, rate=rate)
         grid = Grid(box=None, padding=(0, 2, 0, 0))
         for title in ("from commit to consumer", "changes", "median ms", "p95 ms", "max ms"):
             grid.add_column(title, justify="left" if title.startswith("from") else "right")

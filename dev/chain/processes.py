@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -23,6 +25,7 @@ READY_WITHIN_S = 120
 STOPPED_WITHIN_S = 60
 _POLL_S = 0.1
 _LAST_LINES = 15
+_FREE_PORTS = range(10_000, 32_768)
 
 
 class Server(ABC):
@@ -158,12 +161,26 @@ def wait_until(
 
 
 def free_ports(number: int) -> list[int]:
-    """So many ports of loopback that nothing listens on."""
+    """So many ports of loopback that nothing listens on.
+
+    Between 10,000 and 32,767: below those that Linux gives to connections and to whoever asks for any port
+    (`ip_local_port_range`), for one of these may be somebody else's before our server is up. No seed
+    decides: two tests would ask for the same.
+    """
     with ExitStack() as held:
-        probes = [held.enter_context(socket.socket()) for _ in range(number)]
-        for probe in probes:
-            probe.bind((HOST, 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
+        ports: list[int] = []
+        for port in random.SystemRandom().sample(_FREE_PORTS, len(_FREE_PORTS)):
+            probe = held.enter_context(socket.socket())
+            try:
+                probe.bind((HOST, port))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+            else:
+                ports.append(port)
+            if len(ports) == number:
+                return ports
+    raise LakeError(f"{len(ports)} free ports", where=HOST, expected=f"{number}, of {_FREE_PORTS}")
 
 
 def free_port() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -61,6 +62,8 @@ def _first_failure(tree: Path, tests: tuple[str, ...]) -> str:
 def main(wanted: str = "") -> int:
     """Runs the mutations whose name the pattern finds, two at a time; the exit code."""
     asked = [mutation for mutation in MUTATIONS if re.search(wanted, mutation.name)]
+    if not asked:
+        raise SystemExit(f"no mutation matches '{wanted}'")
     noticed = written()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(AT_A_TIME) as pool:
         whole = Path(folder, "whole")  # copied once: who goes on editing meanwhile changes no answer
@@ -105,4 +108,6 @@ def written() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:2]))
+    parser = argparse.ArgumentParser(prog="python -m dev.mutations", description=__doc__)
+    parser.add_argument("pattern", nargs="?", default="", help="a regular expression of names; all without it")
+    sys.exit(main(parser.parse_args().pattern))

@@ -92,9 +92,16 @@ CHANGES = (
     Mutation(
         "a row of an incremental snapshot wins whenever it comes",
         "ingest/changes/late.py",
-        '.when((F.col("_lake_unplaced") | F.col("_lake_held_unplaced")) & ~_is_after(), "superseded")',
+        '.when((F.col("_lake_unplaced") | held_by_delivery) & ~_is_after(), "superseded")',
         "",
         (MENDED,),
+    ),
+    Mutation(
+        "the number of a partition says what was delivered first",
+        "ingest/changes/position.py",
+        "_delivered_before(table, epoch, partition)",
+        "_delivered_before(table, epoch)",
+        (f"{VALUES}::test_of_a_snapshot_s_row_and_a_change_in_another_partition_the_log_says_which_counts",),
     ),
     Mutation(
         "a place leaves out the partition",

@@ -19,10 +19,31 @@ from dev.mutations.base import (
 
 DECODE = (
     Mutation(
+        "a delete that holds its key alone has to say where it stands",
+        "ingest/decode/decoded.py",
+        "        streamed &= ~_is_deleted()\n",
+        "        pass\n",
+        (f"{LOST}::test_deletes_of_keys_alone_are_applied_where_a_column_orders",),
+    ),
+    Mutation(
+        "a year and a time of day are taken for moments",
+        "ingest/decode/times.py",
+        "if of.meaning in NO_MOMENTS:",
+        "if False:",
+        ("tests/ingest/test_types.py",),
+    ),
+    Mutation(
+        "milliseconds of the 1960s are believed to be microseconds",
+        "ingest/decode/times.py",
+        "F.abs(number).between(10**8, 10**13)",
+        "F.abs(number).between(10**11, 10**13)",
+        ("tests/ingest/test_types.py",),
+    ),
+    Mutation(
         "commits of PostgreSQL not looked at",
         "ingest/schema/connectors.py",
-        'F.when(F.col("__op") == "r", read).otherwise(F.concat(commit, F.lit("."), self._own()))',
-        'F.when(F.col("__op") == "r", read).otherwise(F.concat(self._own(), F.lit("."), self._own()))',
+        'F.concat(commit, F.lit("."), own)',
+        'F.concat(self._own(), F.lit("."), own)',
         scene("the_commit_decides_between_interleaved_transactions"),
     ),
     Mutation(
@@ -44,6 +65,13 @@ DECODE = (
         "ingest/sources/files.py",
         "frozenset(landed), dict(waiting or {})",
         "frozenset(landed), dict[EventFile, int]()",
+        (TRANSACTIONS,),
+    ),
+    Mutation(
+        "a file without a byte is one",
+        "ingest/sources/files.py",
+        "(file for file in found if file.size)",
+        "found",
         (TRANSACTIONS,),
     ),
     Mutation(

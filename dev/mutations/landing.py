@@ -97,8 +97,15 @@ LANDING = (
     Mutation(
         "a cut though a table has failed",
         "ingest/landing/run.py",
-        "if is_consistent(tables) and not any(landed.error for landed in results):",
+        "if is_consistent(tables) and not any(landed.error or landed.unread for landed in results):",
         "if is_consistent(tables):",
+        (TRANSACTIONS,),
+    ),
+    Mutation(
+        "a cut before what a portion has left",
+        "ingest/landing/run.py",
+        "any(landed.error or landed.unread for landed in results)",
+        "any(landed.error for landed in results)",
         (TRANSACTIONS,),
     ),
     Mutation(

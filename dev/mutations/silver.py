@@ -152,4 +152,25 @@ SILVER = (
         "",
         (f"{HISTORY}::test_a_row_of_an_incremental_snapshot_stands_amid_the_changes_of_its_partition",),
     ),
+    Mutation(
+        "a compaction is planned amid a commit",
+        "ingest/silver/hudi.py",
+        'return Shared.of(self.spark).lock(f"{self.path}: commits")',
+        "return suppress()",
+        ("tests/ingest/test_upkeep.py::test_a_compaction_is_planned_behind_a_commit_that_is_being_made",),
+    ),
+    Mutation(
+        "an empty table is prepared where one is gone",
+        "ingest/operations/prepare.py",
+        "    if gone := silver.gone():\n        raise gone\n",
+        "",
+        ("tests/ingest/test_prepare.py::test_a_table_whose_folder_is_gone_is_not_prepared",),
+    ),
+    Mutation(
+        "a failure outlives the commits of another process",
+        "ingest/operations/status.py",
+        'return None if is_landed_since and not says_unwell(failure["message"]) else str(failure["message"])',
+        'return str(failure["message"])',
+        ("tests/ingest/test_unwell.py::test_a_failure_is_over_once_another_process_has_landed_the_table",),
+    ),
 )

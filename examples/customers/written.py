@@ -7,19 +7,28 @@ line; the first file of the changes has whole batches instead, `{"Records": [...
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import numpy as np
 import pyarrow as pa
 
 from examples.customers.changes import WORKED_EXAMPLE, Change, History, Item, history
 from examples.generating.debezium import Form
-from examples.generating.draw import stream
-from examples.generating.generate import Phase, Progress
+from examples.generating.draw import require_seed, stream
+from examples.generating.generate import (
+    Phase,
+    Progress,
+    Summary,
+    TopicSummary,
+    earlier_phases,
+    require_one_of,
+    write_manifest,
+)
 from examples.generating.sink import oracle_file, write_oracle, write_whole
 from examples.system import Demonstrated, StreamRecord
 from ingest.errors import LakeError
@@ -41,16 +50,6 @@ _ITEMS: Final = pa.schema(
 
 
 @dataclass(frozen=True)
-class Summary:
-    """What was written: records in all files, of which some are late or repeated."""
-
-    records: int
-    files: int
-    late: int
-    repeated: int
-
-
-@dataclass(frozen=True)
 class StreamExample(Demonstrated):
     """The example of a DynamoDB table (see `examples.system.ExampleSystem`)."""
 
@@ -60,32 +59,51 @@ class StreamExample(Demonstrated):
         *,
         scale: float = 1.0,
         seed: int = 42,
-        form: Form = "avro",
+        form: Form | None = None,
         phase: Phase = "all",
         ends: date | None = None,
         progress: Progress | None = None,
     ) -> Summary:
-        """Writes the stream's records below `bronze/`, and the items that they must lead to. They have one form.
+        """Writes the stream's records below `bronze/`, the items that they must lead to, and `manifest.json`.
+
+        A second phase adds to the first; anything else needs its own folder.
 
         Raises
         ------
         LakeError
-            The scale is not positive.
+            Any form, for the stream's records have one alone; another phase; a scale or seed out of range; the folder
+            holds what was made with other settings.
         """
-        if scale <= 0:
+        if form is not None:
+            raise LakeError(
+                f"form {form!r}",
+                where="generate",
+                expected="none: the records of a DynamoDB table's stream have one form",
+                action="leave it out",
+            )
+        require_one_of("phase", phase, get_args(Phase))
+        require_seed(seed, self.name)
+        if not scale > 0:
             raise LakeError(f"scale is {scale}", where="generate", expected="a number above 0", action="give another")
-        lived = history(scale, seed, ends or _LAST_DAY)
-        summaries = []
+        last_day = ends or _LAST_DAY
+        lived = history(scale, seed, last_day)
+        scale = float(scale)
+        settings: dict[str, Any] = {"dataset": self.name, "seed": seed, "scale": scale, "ends": str(last_day)}
+        earlier = earlier_phases(to, settings)
+        # Before any record: a run that breaks off leaves its settings behind.
+        write_manifest(to, settings, earlier)
+        done: list[TopicSummary] = []
         if phase != "changes":
             write_oracle(to, "snapshot", {TABLE: _rows(lived.items(after_changes=False).values())})
-            summaries.append(_written(to, list(lived.inserts), 0, progress))
+            files = _written(to, lived.inserts, 0, progress)
+            done.append(_summary("snapshot", lived.inserts, lived.inserts, 0, files=files))
         if phase != "snapshot":
             write_oracle(to, "changes", {TABLE: _rows(lived.items(after_changes=True).values())})
             delivered, late = _delivered(lived.changes, stream(seed, 701))
-            found = _written(to, delivered, len(lived.inserts), progress, batches=1)
-            summaries.append(Summary(found.records, found.files, late, found.records - len(lived.changes)))
-        each = [(found.records, found.files, found.late, found.repeated) for found in summaries]
-        return Summary(*(sum(numbers) for numbers in zip(*each, strict=True)))
+            files = _written(to, delivered, len(lived.inserts), progress, batches=1)
+            done.append(_summary("changes", lived.changes, delivered, len(lived.inserts), files=files, late=late))
+        write_manifest(to, settings, [*earlier, *map(asdict, done)])
+        return Summary(self.name, seed, scale, None, phase, tuple(done))
 
     @property
     def stream(self) -> str:
@@ -206,8 +224,8 @@ def _delivered(changes: Sequence[Change], rng: np.random.Generator) -> tuple[lis
 
 def _written(
     out: Path, delivered: Sequence[Change], first_offset: int, progress: Progress | None, *, batches: int = 0
-) -> Summary:
-    """Writes the records; the first so many files hold batches."""
+) -> int:
+    """Writes the records, of which the first so many files hold batches; the number of files."""
     files = 0
     for start in range(0, len(delivered), _FLUSH_SIZE):
         part = delivered[start : start + _FLUSH_SIZE]
@@ -218,7 +236,30 @@ def _written(
         files += 1
         if progress is not None:
             progress(STREAM, start + len(part), len(delivered))
-    return Summary(len(delivered), files, 0, 0)
+    return files
+
+
+def _summary(
+    phase: Phase,
+    changes: Sequence[Change],
+    delivered: Sequence[Change],
+    first_offset: int,
+    *,
+    files: int,
+    late: int = 0,
+) -> TopicSummary:
+    operations = Counter("d" if each.after is None else "c" if each.before is None else "u" for each in delivered)
+    return TopicSummary(
+        topic=STREAM,
+        phase=phase,
+        first_offset=first_offset,
+        records=len(delivered),
+        events=len(changes),
+        operations=dict(sorted(operations.items())),
+        late=late,
+        repeated=len(delivered) - len(changes),
+        files=files,
+    )
 
 
 def _lines(changes: Sequence[Change], *, in_batches: bool) -> Iterator[str]:

@@ -119,7 +119,7 @@ class Summary:
     dataset: str
     seed: int
     scale: float
-    form: Form
+    form: Form | None
     phase: Phase
     topics: tuple[TopicSummary, ...]
 
@@ -199,10 +199,7 @@ def generate(
     if phase != "snapshot":
         done += writing.changes()
 
-    written = {(topic["topic"], topic["phase"]): topic for topic in earlier}
-    written |= {(topic.topic, topic.phase): asdict(topic) for topic in done}
-    topics = [written[key] for key in sorted(written, key=lambda key: (key[1] != "snapshot", key[0]))]
-    write_manifest(out, settings, topics)
+    write_manifest(out, settings, [*earlier, *map(asdict, done)])
     return Summary(databases.name, seed, scale, form, phase, tuple(done))
 
 
@@ -289,7 +286,10 @@ def earlier_phases(out: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
     return topics
 
 
-def write_manifest(out: Path, settings: dict[str, Any], topics: list[dict[str, Any]]) -> None:
+def write_manifest(out: Path, settings: dict[str, Any], written: Sequence[dict[str, Any]]) -> None:
+    """Writes the folder's settings, and what its topics hold: of what was written twice, the later."""
+    last = {(topic["topic"], topic["phase"]): topic for topic in written}
+    topics = [last[key] for key in sorted(last, key=lambda key: (key[1] != "snapshot", key[0]))]
     totals = {name: sum(topic[name] for topic in topics) for name in ("records", "events", "late", "repeated")}
     manifest = settings | totals | {"topics": topics}
     write_whole(out / "manifest.json", (json.dumps(manifest, indent=2) + "\n").encode())

@@ -89,11 +89,7 @@ class Pagila(Demonstrated):
                 to, form, "changes", arrivals, {name: len(found) for name, found in rows.items()}, progress
             )
             write_oracle(to, "changes", _state(database))
-        written = {(topic["topic"], topic["phase"]): topic for topic in earlier}
-        written |= {(topic.topic, topic.phase): asdict(topic) for topic in done}
-        write_manifest(
-            to, settings, [written[key] for key in sorted(written, key=lambda key: (key[1] != "snapshot", key))]
-        )
+        write_manifest(to, settings, [*earlier, *map(asdict, done)])
         return Summary(self.name, seed, scale, form, phase, tuple(done))
 
     def expected(self, to: Path, phase: Phase) -> Mapping[str, Path]:

@@ -182,7 +182,8 @@ def _is_overtaken(table: Table) -> Expression:
     """Whether the change of a transaction that was open is there, and the row that a snapshot read comes late."""
     if not is_placed_by_lsn(table):
         return F.lit(False)
-    return F.coalesce(is_read() & ~_is_after() & (F.col("_lake_held_op") != "r"), F.lit(False))
+    is_before = ~_is_after() & ~_is_in_other_partition()
+    return F.coalesce(is_read() & is_before & (F.col("_lake_held_op") != "r"), F.lit(False))
 
 
 def _is_moved(table: Table) -> Expression:
@@ -226,11 +227,13 @@ def _outcome(table: Table, counts_again: Expression, *, truncate: Truncate, purg
     up_to = F.when(is_delete() & ~F.col("_lake_unplaced"), log).otherwise(position)
     is_before = (up_to <= purged) & (~F.col("_lake_unplaced") | _is_beside(purged))
     unknowable = F.col("_lake_held").isNull() & is_before
+    # What was written before a topic got more partitions is in another one: no offset tells which came first.
+    held_by_delivery = F.col("_lake_held_unplaced") & ~(_is_in_other_partition() & (log > held_log))
     return (
         F.when(precedes_truncate(truncate, table), "superseded")
         .when(unknowable, F.when(is_delete(), "superseded").otherwise("quarantined"))
         # The one that was delivered later counts, where one of them has no other place.
-        .when((F.col("_lake_unplaced") | F.col("_lake_held_unplaced")) & ~_is_after(), "superseded")
+        .when((F.col("_lake_unplaced") | held_by_delivery) & ~_is_after(), "superseded")
         .when((log == held_log) & ~F.coalesce(counts_again, F.lit(False)), "duplicate")
         .when(log < held_log, "superseded")
         .when(_is_overtaken(table), "superseded")

@@ -110,7 +110,10 @@ def placed_by_delivery(changes: DataFrame, table: Table) -> DataFrame:
         is_behind = F.coalesce(F.last(is_gone, ignorenulls=True).over(delivered), F.lit(False))
         says_nothing = F.col("_lake_unplaced") & ~is_read() & is_good & is_behind
         placed = placed.withColumn("_lake_ignored", F.col("_lake_ignored") | says_nothing)
-    before = F.coalesce(F.max("_lake_log").over(delivered), F.lit(""))
+    # A row that was read before a topic got more partitions is in another one than its later changes.
+    beside = _delivered_before(table, partition_of(F.col("__position")))
+    before = F.when(is_read(), F.max("_lake_log").over(beside)).otherwise(F.max("_lake_log").over(delivered))
+    before = F.coalesce(before, F.lit(""))
     log = F.when(F.col("_lake_unplaced"), F.greatest("_lake_log", before)).otherwise(F.col("_lake_log"))
     placed = placed.withColumn("__position", F.concat(log, F.lit("/"), offset))
     return _written_behind_deletes(placed, table).drop("_lake_log", "_lake_unplaced")
@@ -125,11 +128,14 @@ def _delivered_before(table: Table, *within: Expression) -> WindowSpec:
 def behind_reads(table: Table) -> Expression:
     """Epoch and log position of a change: behind the row that a snapshot has read and delivered before it.
 
-    Of a frame's changes of one key: of PostgreSQL, see `placed_by_delivery`.
+    Of a frame's changes of one key: of PostgreSQL, see `placed_by_delivery`. Only of one partition: which of two
+    partitions was written first nothing says but the log.
     """
-    whole_log = log_of()
+    partition, whole_log = partition_of(F.col("__position")), log_of()
     epoch, place, own = epoch_of(whole_log), F.split(whole_log, r"\.")[1], F.split(whole_log, r"\.")[2]
-    read_at = F.max(F.when(is_read() & F.col("__lsn").isNotNull(), place)).over(_delivered_before(table, epoch))
+    read_at = F.max(F.when(is_read() & F.col("__lsn").isNotNull(), place)).over(
+        _delivered_before(table, epoch, partition)
+    )
     raised = F.concat(epoch, F.greatest(place, read_at), F.lit("."), own)
     return F.when(~is_read() & ~is_unplaced(table), raised).otherwise(whole_log)
 
@@ -277,13 +283,15 @@ def was_open(change: Names, held: Names, held_is_read: Expression) -> Expression
     """Whether a change that is no snapshot's row counts against a held row with a greater place in the log.
 
     It does where its transaction was open while a snapshot read the row (see `placed_by_delivery`): it was delivered
-    after that row, or after a change that stands behind it. Never null.
+    after that row, in its partition, or after a change that stands behind it. Never null.
     """
     own_place = F.greatest(commit_lsn(held.sequence), held.lsn)
     is_behind_read = F.conv(F.split(held.position, r"\.")[1], 16, 10).cast("bigint") > own_place
     is_newer = is_behind_read & (F.col(change.lsn) > F.col(held.lsn))
     is_newer = F.when(held_is_read, F.col(held.lsn).isNotNull()).otherwise(is_newer)
-    return F.coalesce(is_newer & (delivered_at(change.position) > delivered_at(held.position)), F.lit(False))
+    is_after = delivered_at(change.position) > delivered_at(held.position)
+    is_beside = partition_of(F.col(change.position)) == partition_of(F.col(held.position))
+    return F.coalesce(is_newer & is_after & is_beside, F.lit(False))
 
 
 def delivered_at(position: str) -> Expression:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+from typing import Annotated
+
 import typer
 
 from ingest.cli import examples, landing, maintenance, plan, reconcile, status
@@ -17,6 +20,21 @@ app = typer.Typer(
 )
 app.add_typer(quarantine_app, name="quarantine")
 app.add_typer(table_app, name="table")
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        print(f"lake {version('lakehouse-modeling')}")
+        raise typer.Exit
+
+
+@app.callback()
+def lake(
+    told: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Show the version, and end.")
+    ] = False,
+) -> None:
+    """Options of `lake` itself."""
 
 
 # In the order in which `lake --help` lists them.

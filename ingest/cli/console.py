@@ -7,20 +7,22 @@ import logging
 import os
 import sys
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import isfinite
 from typing import Any, TextIO
 
 import typer
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
+from ingest.config.tables import Table
 from ingest.errors import LakeError
-from ingest.spark.jvm import root_cause
+from ingest.landing.failures import error_of
+from ingest.spark.jvm import root_cause, why_java_ended
 
 # What is no number of JSON, as Spark and Java write it.
 _NO_NUMBERS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
@@ -41,12 +43,15 @@ def tell_warning(message: str) -> None:
 
 
 class _Logged(logging.StreamHandler[TextIO]):
-    """What is logged, on standard error: warnings of this package as `tell_warning` writes them."""
+    """What is logged, on standard error: warnings of this package as `tell_warning` writes them.
+
+    py4j logs, by the root logger and with its trace, each error of its connection that it raises too.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno == logging.WARNING and record.name.startswith("ingest."):
             tell_warning(record.getMessage())
-        else:
+        elif "py4j" not in record.pathname or logging.root.level == logging.DEBUG:
             super().emit(record)
 
 
@@ -72,6 +77,28 @@ def told_plainly(debug: bool = False) -> Iterator[None]:
             raise
         tell_error(root_cause(error))
         raise typer.Exit(1) from error
+    except (Py4JError, ConnectionError) as error:
+        ended = why_java_ended()
+        if debug or ended is None:
+            raise
+        tell_error(ended.message)
+        raise typer.Exit(1) from error
+
+
+def done_to_each(
+    tables: Sequence[Table], name: str, do: Callable[[Table], object], *, otherwise: object
+) -> list[dict[str, Any]]:
+    """What was done to each table, as `name`, or why it could not be, as `error`, which is told: the others go on."""
+    rows: list[dict[str, Any]] = []
+    for table in tables:
+        done, told = otherwise, None
+        try:
+            done = do(table)
+        except (LakeError, PySparkException, Py4JJavaError) as error:
+            told = error_of(table, error).message
+            tell_error(told)
+        rows.append({"table": table.name, name: done, "error": told})
+    return rows
 
 
 def as_json_value(value: Any) -> Any:

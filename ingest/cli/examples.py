@@ -69,7 +69,7 @@ class Example(Protocol):
         """What it is, in one line."""
 
     def demonstrate(self, scale: float | None) -> int:
-        """Plays its demonstration; the exit code. Without a scale: at a small one of its own."""
+        """Plays its demonstration; the exit code. Without a scale: at one of its own."""
 
 
 def find(name: str) -> Example:
@@ -182,13 +182,13 @@ def generate(
 
 
 def demo(
-    system: Annotated[Optional[str], typer.Argument(metavar="[SYSTEM]", help="An example system.")] = None,
+    system: Annotated[Optional[str], typer.Argument(metavar="SYSTEM", help="An example system.")] = None,
     scale: Annotated[
-        Optional[float], typer.Option(help="1 is the original size; by default a small one of the system's own.")
+        Optional[float], typer.Option(help="1 is the original size; by default one that takes about a minute.")
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Play an example system: generate it, land it, build and test its marts, twice. Without a name: list them."""
+    """Play an example system: land it and build its marts twice, and test them. Without a name: list the systems."""
     with told_plainly(debug):
         if system is None:
             for name, about in told():

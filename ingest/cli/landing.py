@@ -6,7 +6,7 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
@@ -20,7 +20,7 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 from rich.table import Table as Grid
 
-from ingest.cli.console import err, out, show_rows, tell_error, told_plainly
+from ingest.cli.console import done_to_each, err, out, show_rows, tell_error, told_plainly
 from ingest.cli.metrics import served
 from ingest.cli.options import (
     AsJson,
@@ -73,9 +73,9 @@ def ingest(
         chosen = load_source(project, source).landed_together(names_of(tables))
         if continuous:
             err.print("starting Spark")
-            spark = open_session(project, lasting(project))
-            with _signalled() as stop:
-                well = _land_continuously(spark, chosen, stop, workers, metrics_port=metrics_port, as_json=as_json)
+            run = _continuous(open_session(project, lasting(project)), chosen, workers, as_json=as_json)
+            with _signalled() as stop, _measured(run, metrics_port):
+                well = _land_continuously(run, stop, as_json=as_json)
             raise typer.Exit(0 if well else 1)
         results = land_with_progress(project, chosen, workers=workers)
     if as_json:
@@ -120,11 +120,11 @@ def serve(
         require_free(port)
         err.print("starting Spark")
         spark = open_session(project, {**lasting(project), **server_settings(port)})
-        with _signalled() as stop, serving(spark, port) as address:
+        run = _continuous(spark, tables, workers, as_json=as_json) if ingested else None
+        # Readers are served on where every table has failed, and the metrics say that it has.
+        with _signalled() as stop, serving(spark, port) as address, _measured(run, metrics_port):
             err.print(f"serving: dbt --target thrift, beeline -u jdbc:hive2://{address}")
-            well = not tables or _land_continuously(
-                spark, tables, stop, workers, metrics_port=metrics_port, as_json=as_json
-            )
+            well = run is None or _land_continuously(run, stop, as_json=as_json)
             stop.wait()
         raise typer.Exit(0 if well else 1)
 
@@ -142,8 +142,10 @@ def prepare(
     with told_plainly(debug):
         project, chosen = chosen_tables(project_dir, profiles_dir, target, source, tables)
         spark = open_session(project)
-        rows = [{"table": table.name, "made": prepare_table(spark, table)} for table in chosen]
+        rows = done_to_each(chosen, "made", lambda table: prepare_table(spark, table), otherwise=False)
     show_rows(rows, ("table", "made"), as_json, nothing="no table is declared")
+    if any(row["error"] for row in rows):
+        raise typer.Exit(1)
 
 
 @contextmanager
@@ -158,16 +160,8 @@ def _signalled() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _land_continuously(
-    spark: SparkSession,
-    tables: Sequence[Table],
-    stop: threading.Event,
-    workers: int,
-    *,
-    metrics_port: int | None,
-    as_json: bool,
-) -> bool:
-    """Lands until it is to stop, or every table has failed; whether every table is well then."""
+def _continuous(spark: SparkSession, tables: Sequence[Table], workers: int, *, as_json: bool) -> Continuous:
+    """A run that lands these tables for as long as it is not stopped, and tells of each batch and each error."""
     shown = threading.Lock()
     known: dict[str, LakeError | None] = {}
 
@@ -179,11 +173,23 @@ def _land_continuously(
                 tell_error(progress.error.message)
             known[progress.table.name] = progress.error
 
-    run = Continuous(spark, tables, told=told, workers=workers)
+    return Continuous(spark, tables, told=told, workers=workers)
+
+
+@contextmanager
+def _measured(run: Continuous | None, metrics_port: int | None) -> Iterator[None]:
+    """The metrics of a run are served until the block ends, where a port is given."""
+    if run is None or metrics_port is None:
+        yield
+        return
+    with served(metrics_port, lambda: run.progress) as port:
+        err.print(f"metrics: http://127.0.0.1:{port}/metrics")
+        yield
+
+
+def _land_continuously(run: Continuous, stop: threading.Event, *, as_json: bool) -> bool:
+    """Lands until it is to stop, or every table has failed; whether every table is well then."""
     with ExitStack() as stack:
-        if metrics_port is not None:
-            port = stack.enter_context(served(metrics_port, lambda: run.progress))
-            err.print(f"metrics: http://127.0.0.1:{port}/metrics")
         working = stack.enter_context(ThreadPoolExecutor(max_workers=1)).submit(run.run)
         view = stack.enter_context(Live(console=err, auto_refresh=False)) if not as_json and err.is_terminal else None
         while not working.done():
@@ -191,7 +197,7 @@ def _land_continuously(
                 run.stop()
             wait([working], timeout=0.25)
             if view:
-                view.update(_continuous_grid(tables[0].source, run.progress.values()), refresh=True)
+                view.update(_continuous_grid(list(run.progress.values())), refresh=True)
         working.result()
     for progress in run.failed:
         assert progress.error is not None
@@ -199,9 +205,9 @@ def _land_continuously(
     return not run.failed
 
 
-def _continuous_grid(title: str, every: Iterable[Progress]) -> Grid:
-    """How each table is doing, now."""
-    grid = Grid(title=title, title_justify="left")
+def _continuous_grid(every: Sequence[Progress]) -> Grid:
+    """How each table of a source is doing, now."""
+    grid = Grid(title=every[0].table.source, title_justify="left")
     grid.add_column("table")
     for name in ("batches", *Counts.__dataclass_fields__, "last batch", "seconds", "ago"):
         grid.add_column(name, justify="right")

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 
-from ingest.cli.console import out, show_rows, tell_error, told_plainly
+from ingest.cli.console import done_to_each, out, show_rows, tell_error, told_plainly
 from ingest.cli.options import (
     AsJson,
     Debug,
@@ -26,8 +24,7 @@ from ingest.cli.options import (
 )
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source
-from ingest.errors import InputError, LakeError
-from ingest.landing.failures import error_of
+from ingest.errors import InputError
 from ingest.operations.erase import erase, lines_of, parse_key
 from ingest.operations.position import set_position, tables_of
 from ingest.operations.purge import purge
@@ -56,17 +53,10 @@ def purge_tombstones(
         if not tables:
             chosen = tuple(table for table in chosen if table.options.deletes == "hard")
         spark = open_session(project)
-        rows, failed = [], False
-        for table in chosen:
-            try:
-                rows.append({"table": table.name, "purged": purge(spark, table), "error": None})
-            except (LakeError, PySparkException, Py4JJavaError) as error:
-                failed, told = True, error_of(table, error).message
-                tell_error(told)
-                if as_json:
-                    rows.append({"table": table.name, "purged": 0, "error": told})
-    show_rows(rows, ("table", "purged"), as_json, nothing="nothing was purged")
-    if failed:
+        rows = done_to_each(chosen, "purged", lambda table: purge(spark, table), otherwise=0)
+    shown = [row for row in rows if as_json or not row["error"]]
+    show_rows(shown, ("table", "purged"), as_json, nothing="nothing was purged")
+    if any(row["error"] for row in rows):
         raise typer.Exit(1)
 
 

@@ -88,6 +88,10 @@ def as_text(progress: Mapping[str, Progress]) -> str:
         ((of(item), item.last.waiting) for item in every if item.last),
     )  # fmt: skip
     metric(
+        "lake_unread_input", "gauge", "Records, or files, that the last batch has left to the next ones.",
+        ((of(item), item.last.unread) for item in every if item.last),
+    )  # fmt: skip
+    metric(
         "lake_behind_seconds", "gauge", "How far the last batch is behind the newest of a source that tells it.",
         ((of(item), behind / 1000) for item in every if item.last and (behind := item.last.behind_ms) is not None),
     )  # fmt: skip

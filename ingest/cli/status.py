@@ -32,14 +32,14 @@ def status(
     target: Target = None,
     debug: Debug = False,
 ) -> None:
-    """Show per table what is landed, what waits, and what became of the events. Exit code 1 where one is not well."""
+    """Show per table what is landed, the unread input, and the counts. Exit code 1 where one is not well."""
     with told_plainly(debug):
         project = Project.load(project_dir, profiles_dir, target)
         sources = [load_source(project, source)] if source else list(load_sources(project).values())
         spark = open_session(project)
         rows = [row for found in sources for row in status_of(spark, found)]
     if as_json:
-        print(json.dumps([_status_json(row) for row in rows], indent=2))
+        print(json.dumps([status_json(row) for row in rows], indent=2))
     else:
         out.print(_status_grid(rows))
     for row in rows:
@@ -68,7 +68,8 @@ def _status_grid(rows: Sequence[TableStatus]) -> Grid:
     return grid
 
 
-def _status_json(row: TableStatus) -> dict[str, Any]:
+def status_json(row: TableStatus) -> dict[str, Any]:
+    """How a table is, as `--json` gives it."""
     return {
         "source": row.table.source,
         "table": row.table.name,

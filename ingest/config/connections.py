@@ -36,8 +36,14 @@ _OWN_SETTINGS = {
     *("bootstrap.servers", "isolation.level", "group.id", "enable.auto.commit", "auto.offset.reset"),
     *("key.deserializer", "value.deserializer", "interceptor.classes"),
 }
+# What Spark and Kafka Connect put before the names of Kafka's settings. The clients pass over such names.
+_PREFIX = re.compile(r"(spark[.])?(kafka|consumer|producer|admin)[.]")
 # Of Kafka's settings, those that Kafka itself takes for passwords (its documentation: settings of type password).
-_SECRET_SETTING = re.compile(r"^sasl[.]jaas[.]config$|[.]password$|^ssl[.](keystore[.]key|keystore[.]certificate)")
+_SECRET_SETTING = re.compile(
+    r"(^|[.])(sasl[.]jaas[.]config|password|passphrase|client[.]secret|ssl[.]keystore[.](key|certificate[.]chain))$"
+)
+# A secret amid others: an option of a login module, as `sasl.jaas.config` has them.
+_SECRET_OPTION = re.compile(r"(password|secret|passphrase)\w*\s*=\s*[\"']?[^\"'\s;]", re.IGNORECASE)
 
 
 def of_one_folder(name: str) -> str:
@@ -188,13 +194,18 @@ class KafkaConnection(EventConnection):
     def _of_others(cls, options: Mapping[str, SecretStr]) -> Mapping[str, SecretStr]:
         if ours := _OWN_SETTINGS & options.keys():
             raise ValueError(f"options holds {', '.join(sorted(ours))}, which lake sets")
+        if prefixed := sorted(name for name in options if _PREFIX.match(name)):
+            own = ", ".join(_PREFIX.sub("", name, count=1) for name in prefixed)
+            raise ValueError(f"options holds {', '.join(prefixed)}: expected the names of Kafka's clients, {own}")
         return options
 
     @property
     def settings(self) -> dict[str, str]:
         """What Kafka's clients are given, secrets among it: not to be shown."""
         given = {name: value.get_secret_value() for name, value in self.options.items()}
-        return {"bootstrap.servers": self.bootstrap_servers, "isolation.level": "read_committed", **given}
+        # A consumer that asks for a topic that is gone would have the broker make it anew.
+        own = {"isolation.level": "read_committed", "allow.auto.create.topics": "false"}
+        return {"bootstrap.servers": self.bootstrap_servers, **given, **own}
 
 
 class KinesisConnection(EventConnection):
@@ -345,6 +356,11 @@ def _secrets_of(model: type[Connection]) -> set[str]:
 def _written_secrets(raw: Any, secrets: Collection[str]) -> Iterator[str]:
     """The secrets of a connection that stand in the file."""
     for key, value in raw.items() if isinstance(raw, dict) else ():
-        if (key in secrets or _SECRET_SETTING.search(str(key))) and "env_var(" not in str(value):
+        if (key in secrets or _SECRET_SETTING.search(str(key))) and not _is_of_environment(str(value)):
             yield key
         yield from _written_secrets(value, secrets)
+
+
+def _is_of_environment(text: str) -> bool:
+    """Whether a secret comes from the environment, and none stands beside what does."""
+    return "env_var(" in text and not _SECRET_OPTION.search(re.sub(r"(?s){{.*?}}", "", text))

@@ -22,7 +22,7 @@ def required(extra: str, needed: str, *modules: str) -> list[Any]:
         raise SetupError(
             f"{error.name} is not installed, and {needed}",
             where="this environment",
-            action=f"pip install 'lakehouse-modeling[{extra}]'",
+            action=f"run `make setup` in a clone of this project; elsewhere pip install '<clone>[{extra}]'",
         ) from error
 
 

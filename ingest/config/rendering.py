@@ -156,7 +156,8 @@ def declaration_error(error: ValidationError, *, where: str, written: Any = None
         elif issue["type"] == "missing":
             found.append(f"{key} is missing")
         elif issue["type"] == "extra_forbidden":
-            found.append(f"{key} is not a known key (found {shown})")
+            # What it has may be a secret under another tool's name.
+            found.append(f"{key} is not a known key")
         else:
             found.append(f"{key} is {shown}: {issue['msg']}")
     return DeclarationError("; ".join(found), where=where, action="see docs/reference/ for every key")

@@ -130,6 +130,23 @@ class IngestOptions(BaseModel):
     def _of_one_topic(cls, topic: str) -> str:
         return of_one_folder(topic)
 
+    @field_validator("unavailable_value_placeholder")
+    @classmethod
+    def _as_debezium_reads_it(cls, written: str | None) -> str | None:
+        """The text of it: a setting that begins with `hex:` is hexadecimal octets (Debezium's documentation)."""
+        if written is None or not written.startswith("hex:"):
+            return written
+        try:
+            text = bytes.fromhex(written.removeprefix("hex:")).decode()
+        except ValueError:
+            text = ""
+        if not text:
+            raise ValueError(
+                f"unavailable_value_placeholder is '{written}', expected two hexadecimal digits behind hex: for each "
+                "byte of a text in UTF-8"
+            )
+        return text
+
     @model_validator(mode="after")
     def _consistent(self) -> IngestOptions:
         if self.connector is None and not self.order_by:

@@ -19,7 +19,7 @@ from pyspark.sql import types as T
 
 from ingest.config.tables import Column, Table
 from ingest.decode.fields import EVENT_AS_JSON, Converted, Field
-from ingest.decode.record_key import KEY_TEXT, RecordKeys
+from ingest.decode.record_key import KEY_TEXT, RecordKeys, is_plainly_of
 from ingest.decode.source_table import is_of_another_table, table_problem
 from ingest.decode.types import converted
 from ingest.schema import masking
@@ -47,6 +47,11 @@ MISREAD = "not of the form of the events before it"
 UNLIKE = "_lake_unlike"
 # The members of an envelope that say what a row is, or what a logical decoding message says.
 IMAGES = ("before", "after", "message")
+# What is wrong with a column of the key whose value is not that of the record's key.
+_OTHER_KEY = (
+    "the record's key has another value than the row, and a delete would miss the row: the connector masks, truncates "
+    "or converts the value alone: let it leave the value, and declare `policy: hash`"
+)
 # All members of an envelope.
 MEMBERS = frozenset({*IMAGES, "source", "op", "transaction", "ts_ms", "ts_us", "ts_ns"})
 
@@ -175,11 +180,12 @@ def _with_tombstones(outline: Outline, table: Table) -> Outline:
 def _untyped(events: DataFrame, table: Table, outline: Outline) -> DataFrame:
     """The events' fields as columns, as they are written, beside what is known of each event."""
     fields, is_tombstone = outline.fields, outline.tombstone
-    # Of a delete the record's key says the row; of any other change what its value lacks.
+    # Of a delete the record's key says the row; of any other change what its value lacks, and each is compared with its
+    # row: of Avro by its schema.
     is_keyed = reduce(
         lambda left, right: left | right, (fields[name].value.isNull() for name in table.key), F.lit(False)
     )
-    is_keyed |= (fields["__op"].value == "d") | is_tombstone
+    is_keyed |= (fields["__op"].value == "d") | is_tombstone | F.lit(bool(outline.keys.schemas))
     untyped = events.select(
         *READ,
         outline.raw.alias("_lake_raw"),
@@ -187,7 +193,7 @@ def _untyped(events: DataFrame, table: Table, outline: Outline) -> DataFrame:
         outline.ignored.alias("_lake_empty"),
         is_tombstone.alias("_lake_tombstone"),
         F.coalesce(outline.says_deletes, F.lit(False)).alias("_lake_says_deletes"),
-        F.when(is_keyed, outline.keys.text(table)).alias(KEY_TEXT),
+        F.when(is_keyed | ~is_plainly_of(table, fields), outline.keys.text(table)).alias(KEY_TEXT),
         _key_is_unlike(events, is_keyed, outline.keys).alias("_lake_key_unlike"),
         _unavailable(outline, table).alias("_lake_unavailable"),
         *(field.value.alias(name) for name, field in fields.items()),
@@ -293,11 +299,18 @@ def _as_silver_has_it(found: Field, column: Column | None, data_type: T.DataType
 
 
 def _of_record_key(key: Field, value: Field, of_key: Converted, of_value: Converted) -> Converted:
-    """A column of the key: of a delete, or where the value lacks it, as the record's key has it."""
-    is_there = key.value.isNotNull() & (_is_deleted() | F.col("_lake_tombstone") | value.value.isNull())
+    """A column of the key: of a delete, or where the value lacks it, as the record's key has it.
+
+    Where a row has another value than its record's key by that name, the delete of that key would miss it. The row of a
+    delete may hold fillers, and says nothing; a bare key may be any value that the records are partitioned by. What
+    was to be masked is not shown.
+    """
+    is_keyed = _is_deleted() | F.col("_lake_tombstone")
+    is_there = key.value.isNotNull() & (is_keyed | value.value.isNull())
+    is_other = ~is_keyed & F.col(KEY_TEXT).startswith("{") & (of_key.value != of_value.value)
     return Converted(
         F.when(is_there, of_key.value).otherwise(of_value.value),
-        F.when(is_there, of_key.problem).otherwise(of_value.problem),
+        F.when(is_there, of_key.problem).when(is_other, F.lit(_OTHER_KEY)).otherwise(of_value.problem),
     )
 
 
@@ -449,9 +462,16 @@ def _key_problems(table: Table, values: Mapping[str, Expression]) -> list[Expres
 
 
 def _position_problem(table: Table, *, is_envelope: bool) -> Expression:
-    """A streamed change without its log position cannot be ordered; rows read by a snapshot may have none."""
+    """A streamed change without its log position cannot be ordered; rows read by a snapshot may have none.
+
+    Nor may a delete that holds its key alone, where other columns of the row order: its delivery places it, as it does
+    a bare tombstone.
+    """
     order = order_of(table)
     streamed = F.lit(True) if order.orders_reads else ~F.coalesce(F.col("__op"), F.lit("u")).isin("r", "m")
+    of_rows = {column.name for column in table.columns}.difference(table.key)
+    if connector_of(table).delete_holds == "key" and of_rows.intersection(order.columns):
+        streamed &= ~_is_deleted()
     absent = reduce(lambda left, right: left | right, [F.col(f"`{name}`").isNull() for name in order.columns])
     missing = F.when(absent & streamed, problem_of("missing_position", order.missing(is_envelope=is_envelope)))
     malformed = order.malformed()

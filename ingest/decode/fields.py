@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 
 from ingest.config.tables import Column
 from ingest.schema.connectors import Connector
-from ingest.schema.evolution import union_members
+from ingest.schema.widths import union_members
 
 
 @dataclass(frozen=True)
@@ -73,12 +73,6 @@ TIMESTAMPS: Mapping[str, int] = {
     "io.debezium.time.MicroTimestamp": 1_000_000,
     "io.debezium.time.NanoTimestamp": 1_000_000_000,
 }
-TIMES: Mapping[str, int] = {
-    "io.debezium.time.Time": 1_000,
-    "org.apache.kafka.connect.data.Time": 1_000,
-    "io.debezium.time.MicroTime": 1_000_000,
-    "io.debezium.time.NanoTime": 1_000_000_000,
-}
 # 0001-01-01 and 9999-12-31, the dates of SQL, in days and seconds since 1970.
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 FIRST_SECOND, LAST_SECOND = FIRST_DAY * 86_400, (LAST_DAY + 1) * 86_400 - 1
@@ -122,6 +116,9 @@ def advice(value: Expression, field: Field, of: Wanted) -> Expression:
         could_be_base64 = (F.length(value) % 4 == 0) & value.rlike("^[A-Za-z0-9+/]+={0,2}$")
         told = "; say which it holds by `decimal: base64` or `decimal: number` in the column's declaration"
         return F.when(could_be_base64, F.lit(told)).otherwise(F.lit(""))
+    if isinstance(of.data_type, T.TimestampType) and of.column is not None and of.meaning not in TIMESTAMPS:
+        told = "; say what its numbers count by `semantic_type` in the column's declaration"
+        return F.when(value.cast("string").rlike(DIGITS), F.lit(told)).otherwise(F.lit(""))
     is_undeclared = of.column is not None and of.column.binary is None
     if is_undeclared and isinstance(of.data_type, T.BinaryType) and isinstance(field.data_type, T.StringType):
         ways = "`binary: base64`, `base64-url-safe` or `hex`"

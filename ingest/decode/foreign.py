@@ -1,8 +1,9 @@
 """What is no event of a relational connector of Debezium's, though it holds one or looks like it: told by its fields.
 
 Sources: the CloudEvents specification 1.0, "Required Attributes"; Debezium's documentation of its CloudEventsConverter
-and of the MongoDB connector's change events; what kcat (-J) and other tools write of a record; Maxwell's "Reference:
-Data Format"; Canal's FlatMessage; the DMS User Guide, "Using Apache Kafka as a target".
+and of the MongoDB connector's change events; what kcat (-J) and other tools write of a record; Apicurio's
+PrettyFormatStrategy; Maxwell's "Reference: Data Format"; Canal's FlatMessage; the DMS User Guide, "Using Apache Kafka
+as a target".
 """
 
 from __future__ import annotations
@@ -92,6 +93,11 @@ FOREIGN = (
         may_have=frozenset(
             {"id", "ts", "es", "xid", "commit", "position", "gtid", "server_id", "thread_id", "old", "sql"}
         ),
+    ),
+    Foreign(
+        "JSON beside the number of its schema, as Apicurio's ExtJsonConverter writes it: let the connector write Avro, "
+        "or JSON with its schema (org.apache.kafka.connect.json.JsonConverter)",
+        has=frozenset({"schemaId", "payload"}),
     ),
     Foreign(
         "a change as AWS DMS writes it to Kafka and Kinesis: capture the table by Debezium",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
-from json import JSONDecoder, loads
+from json import JSONDecoder
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
@@ -17,7 +17,6 @@ from ingest.decode.decoded import (
     MISREAD,
     ROW_OPS,
     UNLIKE,
-    UNWRAPPED,
     Outline,
     Part,
     decoded_changes,
@@ -25,7 +24,7 @@ from ingest.decode.decoded import (
     lacking,
 )
 from ingest.decode.dynamodb import StreamRecords, stream_parts
-from ingest.decode.fields import BITS, EVENT_AS_JSON, Field
+from ingest.decode.fields import BITS, Field
 from ingest.decode.flat_json import IS_CUT, between, value_column
 from ingest.decode.foreign import foreign_problem
 from ingest.decode.json_characters import text_problem
@@ -47,7 +46,6 @@ from ingest.decode.json_forms import (
 from ingest.decode.json_numbers import has_bare_nan, wide_decimals, with_exact_fractions
 from ingest.decode.record_key import RecordKeys
 from ingest.decode.typed_events import typed_part
-from ingest.schema import masking
 from ingest.schema.change import READ, metadata_columns
 from ingest.schema.change import problem as problem_of
 from ingest.schema.connect import ConnectSchema, connect_schema
@@ -71,12 +69,23 @@ class JsonSource:
     events:
         About how many there are. Of many that are alike the texts are cut, where they can be
         (`ingest.decode.flat_json`).
+    first:
+        The first texts, where they were looked at before; None where they were not.
     """
 
     lines: DataFrame
     keys: RecordKeys = field(default_factory=RecordKeys)
     are_records: bool = False
     events: int = 0
+    first: Sequence[str] | None = None
+
+    def examples(self) -> list[str]:
+        """The first texts that are not empty: of one Spark job, where nobody has them yet."""
+        if self.first is not None:
+            texts: Iterable[str | None] = self.first
+        else:
+            texts = (row["value"] for row in self.lines.select("value").limit(EXAMPLES).collect())
+        return [text for text in texts if text and text.strip()]
 
 
 def json_parts(source: JsonSource, table: Table, *, thorough: bool = False, by_examples: bool = False) -> list[Part]:
@@ -100,14 +109,16 @@ def json_parts(source: JsonSource, table: Table, *, thorough: bool = False, by_e
     """
     if connector_of(table).writes == "stream records":
         return stream_parts(StreamRecords(source.lines, source.are_records), table, thorough=thorough)
-    return _parts(source, table, thorough=thorough, by_examples=by_examples)
+    return debezium_parts(source, table, thorough=thorough, by_examples=by_examples)
 
 
-def _parts(source: JsonSource, table: Table, *, thorough: bool = False, by_examples: bool = False) -> list[Part]:
+def debezium_parts(
+    source: JsonSource, table: Table, *, thorough: bool = False, by_examples: bool = False
+) -> list[Part]:
     """The parts of Debezium's events."""
     lines = source.lines
     if by_examples and not table.is_masked:
-        texts = [text for (text,) in lines.select("value").limit(EXAMPLES).collect() if (text or "").strip()]
+        texts = source.examples()
         if seen := JsonForms.in_examples(texts, table, source.events):
             return [_text_part(source, seen, ())]
         if prefix := _common_prefix(texts):
@@ -457,49 +468,6 @@ def _json_problem(is_corrupt: Expression, *, nested: bool) -> Expression:
         more = problem_of("invalid_json", "not a JSON object: something follows it in the text")
         found = found.when(has_more_than_an_object(F.col("value")), more)
     return F.coalesce(found, text_problem(F.col("value")))
-
-
-def texts_again(events: DataFrame, table: Table, keys: RecordKeys) -> list[Part]:
-    """The parts of events that the quarantine kept as JSON.
-
-    Parameters
-    ----------
-    events:
-        Columns `value` string, `_lake_form` string (see `ingest.schema.change`) and those of `READ`.
-    """
-    parts: list[Part] = []
-    for (form,) in events.select("_lake_form").distinct().collect():
-        own = events.where(F.col("_lake_form").eqNullSafe(F.lit(form))).select("value", *READ)
-        known = loads(form) if form is not None else {}
-        if "type" in known:
-            event = F.from_json("value", T.StructType.fromJson(known["type"]), EVENT_AS_JSON).alias("event")
-            # The text itself is kept again where it waits on.
-            text = [F.col("value").cast("binary").alias("_lake_value")] if known.get("masked") else []
-            found = [typed_part(own.select(event, *text, *READ), known["semantic_types"], keys)]
-        else:
-            # What was decoded before it was set aside is an unwrapped event, whatever it was read from.
-            parts_of = _parts if known else json_parts
-            found = parts_of(JsonSource(own, keys, are_records=True), table)
-        if known.get("masked"):
-            found = [Part(part.version, partial(_decode_masked, part, form)) for part in found]
-        elif known == UNWRAPPED:
-            found = [Part(part.version, partial(_decode_again, part)) for part in found]
-        parts += found
-    return parts
-
-
-def _decode_masked(part: Part, form: str, table: Table, reading: Reading) -> DataFrame:
-    decoded = part.decode(masking.taken_as_hashed(table), reading)
-    return decoded.withColumn("_lake_form", F.when(F.col("_lake_raw").isNotNull(), F.lit(form)))
-
-
-def _decode_again(part: Part, table: Table, reading: Reading) -> DataFrame:
-    """What was decoded before: its values are written as silver's are, and no more as the source writes them."""
-    columns = tuple(
-        replace(column, semantic_type=None, decimal="number", binary="base64", unsigned=False)
-        for column in table.columns
-    )
-    return part.decode(replace(table, columns=columns), reading)
 
 
 def _struct_of(names: Sequence[str], types: Mapping[str, T.DataType] | None = None) -> T.StructType:

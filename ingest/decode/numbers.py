@@ -128,7 +128,7 @@ def _decimal_of_schema(value: Expression, wanted: T.DecimalType, of: Wanted) -> 
     scale = int(of.parameters.get("scale", wanted.scale))
     is_number = F.coalesce(of.is_number, F.lit(False)) if of.is_number is not None else F.lit(False)
     is_number |= F.lit(of.column is not None and of.column.decimal == "number")
-    is_number |= (F.length(value) % 4 != 0) | ~value.rlike("^[A-Za-z0-9+/]+={0,2}$")
+    is_number |= from_base64(value).isNull()
     of_number, is_exact = decimal_of_text(value, wanted)
     of_bytes, are_exact = of_scale(F.when(~is_number, from_base64(value)), scale, wanted)
     assert is_exact is not None and are_exact is not None
@@ -143,8 +143,7 @@ def _decimal_of_json(value: Expression, wanted: T.DecimalType, of: Wanted) -> Ru
     """
     way = of.column.decimal if of.column else "number"
     if way == "base64":
-        in_fours = F.length(value) % 4 == 0
-        typed, exact = of_scale(F.when(in_fours, from_base64(value)), wanted.scale, wanted)
+        typed, exact = of_scale(from_base64(value), wanted.scale, wanted)
     else:
         ambiguous = r"(?!(?:[0-9+eE]{4})+$)" if way is None and of.connector.has_coded_decimals else ""
         typed, exact = decimal_of_text(value, wanted, ambiguous)
@@ -216,13 +215,17 @@ def as_boolean(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
 
 
 def from_base64(text: Expression) -> Expression:
-    return F.try_to_binary(text, F.lit("base64"))
+    """The bytes of a base64 text; null of any other, such as hexadecimal digits of an odd number of bytes.
+
+    Every writer pads it to groups of four; Spark would read it without.
+    """
+    return F.when(F.length(text) % 4 == 0, F.try_to_binary(text, F.lit("base64")))
 
 
 def as_bits(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
     """bit(n): little-endian bytes, to a number, a boolean, bytes as they are, or text of n digits, up to 64 bits.
 
-    In a text the bytes are base64.
+    In a text the bytes are base64. PostgreSQL's connector writes as many bytes as have a bit that is set: of zero none.
     """
     wanted = of.data_type
     data = value if isinstance(found, T.BinaryType) else from_base64(value)
@@ -230,7 +233,7 @@ def as_bits(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
         return data, data.isNotNull()
     # The bytes in reverse order: reversing the digits turns each pair round as well.
     digits = F.regexp_replace(F.reverse(F.hex(data)), "(.)(.)", "$2$1")
-    digits = F.regexp_replace(digits, "^0+(?=.)", "")
+    digits = F.regexp_replace(F.concat(F.lit("0"), digits), "^0+(?=.)", "")
     fits = F.length(digits).between(1, 16)
     number = F.when(fits, F.conv(digits, 16, 10))
     if isinstance(wanted, T.StringType):

@@ -163,6 +163,25 @@ class RecordKeys:
         }
 
 
+def is_plainly_of(table: Table, fields: Mapping[str, Field]) -> Expression:
+    """Whether a record's key is JSON or a bare value that says the same key as an event's fields. Never null.
+
+    Only what a converter writes of numbers and simple texts is told: to read all keys takes a quarter of the time of
+    decoding.
+    """
+    if not table.key:
+        return F.lit(True)
+    types = {column.name: column.source_type for column in table.columns}
+    key, members, value = F.col("_lake_key").cast("string"), [], F.lit("")
+    for name in table.key:
+        value = fields[name].value.cast("string")
+        quote = F.lit('"' if isinstance(types[name], T.StringType) else "")
+        members.append(F.concat(F.lit(f'"{name}":'), quote, value, quote))
+    struct = F.concat(F.lit("{"), F.concat_ws(",", *members), F.lit("}"))
+    found = (key == struct) | key.endswith(F.concat(F.lit('"payload":'), struct, F.lit("}")))
+    return F.coalesce(found | (key == value) if len(table.key) == 1 else found, F.lit(False))
+
+
 def is_avro() -> Expression:
     """Whether the bytes of a key begin as Avro with the id of its schema does."""
     return F.coalesce(F.hex(F.substring("_lake_key", 1, 1)) == "00", F.lit(False))

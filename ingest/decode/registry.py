@@ -7,6 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from json import dumps, loads
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,15 +20,15 @@ from pyspark.sql import SparkSession
 from ingest.config.connections import RegistryConnection
 from ingest.config.tables import Table
 from ingest.decode.avro_schema import unreadable
-from ingest.errors import InputError, UnavailableError
+from ingest.errors import InputError, SetupError, UnavailableError
 from ingest.spark.jvm import first_line, java_class
 from ingest.spark.shared import Shared
 
 # Seconds before each further attempt: a registry that is started anew, or is busy, answers within a few seconds.
 _PAUSES = (0.2, 0.6, 1.8)
 _TIMEOUT = httpx.Timeout(10.0)
-# Ids are Java's `long`: of a larger one a registry says that the place is none, and not that it lacks the id.
-_LARGEST_ID = 2**63 - 1
+# Behind so many ids of a batch that a registry lacks, no more are asked for: these are no ids, but bytes of the values.
+MOST_UNKNOWN = 30
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,8 @@ class Registry:
         self._known: dict[str, WrittenSchema] = {}
         self._fetching = threading.Lock()
         self.id_bytes = connection.id_bytes
+        # Java's `int` or `long`: of a larger one a registry says that the place is none, and not that it lacks the id.
+        self._largest_id = 2 ** (8 * self.id_bytes - 1) - 1
 
     @classmethod
     def of(cls, spark: SparkSession, table: Table) -> Registry | None:
@@ -71,21 +74,46 @@ class Registry:
     def schemas(self, ids: Sequence[str]) -> dict[str, WrittenSchema]:
         """The schemas of those ids, without the ids that the registry does not know.
 
+        The lowest are asked for first: registries count. Behind `MOST_UNKNOWN` that are unknown, no more are.
+
         Raises
         ------
         UnavailableError
             The registry cannot be reached; nothing can be said about the ids then.
         InputError
             It refuses, is none, or does not speak the API that knows ids of this kind.
+        SetupError
+            Proxy or certificates of this machine's environment keep it from being asked.
         """
-        with self._fetching, httpx.Client(auth=self._auth, timeout=_TIMEOUT) as client:
-            api = self._api(self._url, client)
+        # What is known needs no registry, and waits for none that is away.
+        if unknown := [each for each in ids if each not in self._known and int(each) <= self._largest_id]:
+            # In turn from both ends: ids that the registry has lost are lower ones, those of no schema are any.
+            lowest = sorted(unknown, key=int)
+            self._fetch(list(dict.fromkeys(chain.from_iterable(zip(lowest, reversed(lowest), strict=True)))))
+        return {schema_id: self._known[schema_id] for schema_id in ids if schema_id in self._known}
+
+    def _fetch(self, ids: Sequence[str]) -> None:
+        with self._fetching, self._client() as client:
+            api, lacking = self._api(self._url, client), 0
             for schema_id in ids:
-                if schema_id not in self._known and int(schema_id) <= _LARGEST_ID:
-                    written = api.schema(schema_id)
-                    if written is not None:
-                        self._known[schema_id] = written
-            return {schema_id: self._known[schema_id] for schema_id in ids if schema_id in self._known}
+                written = self._known.get(schema_id) or api.schema(schema_id)
+                if written is not None:
+                    self._known[schema_id] = written
+                    continue
+                lacking += 1
+                if lacking == MOST_UNKNOWN:
+                    return
+
+    def _client(self) -> httpx.Client:
+        try:
+            return httpx.Client(auth=self._auth, timeout=_TIMEOUT)
+        except (httpx.InvalidURL, ImportError, ValueError, OSError) as error:
+            raise SetupError(
+                f"the schema registry cannot be asked: {error}",
+                where=self._url,
+                expected="http://... in HTTP_PROXY, HTTPS_PROXY and ALL_PROXY, a PEM file in SSL_CERT_FILE",
+                action="correct or unset these variables of the environment; nothing of this batch was landed",
+            ) from error
 
 
 @dataclass(frozen=True)

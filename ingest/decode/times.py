@@ -19,7 +19,9 @@ from ingest.decode.fields import (
     Wanted,
     impossible,
 )
+from ingest.schema.connect import NO_MOMENTS
 
+_FIRST_SECOND_OF_9999, _LAST_SECOND_OF_1 = LAST_SECOND + 1 - 365 * 86_400, FIRST_SECOND + 365 * 86_400 - 1
 _ISO_DATE = r"^(?!0000)\d{4}-\d\d-\d\d(Z|[T ]00:00(:00(\.0+)?)?Z?)?$"
 # More than six digits of a second must be zeros: silver holds microseconds.
 _ISO_TIMESTAMP = r"^(?!0000)\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6}0*)?)?(Z|[+-]\d\d(:?\d\d)?)?)?$"
@@ -28,18 +30,29 @@ _ISO_TIMESTAMP = r"^(?!0000)\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6}0*)?)?(
 def date_or_timestamp(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
     """A date or timestamp from a number since 1970 or an ISO text, within the years 1 to 9999.
 
-    A timestamp that is declared a date must be midnight; a date that is declared a timestamp is its midnight.
+    Where neither schema nor declaration says what a timestamp's number counts, it is in the connector's usual unit, and
+    refused where it could be in another one: PostgreSQL's timestamp(3), time.precision.mode=connect and InsertField
+    write milliseconds.
+
+    A timestamp that is declared a date must be midnight; a date that is declared a timestamp is its midnight. What a
+    schema calls a time of day, a duration or a year is neither.
     """
     wanted = of.data_type
+    if of.meaning in NO_MOMENTS:
+        return impossible(wanted)
     is_date = isinstance(wanted, T.DateType)
     usual = "io.debezium.time.Date" if is_date else of.connector.timestamp
-    meaning = of.meaning if of.meaning in TIMESTAMPS or of.meaning in DAYS else usual
+    is_told = of.meaning in TIMESTAMPS or of.meaning in DAYS
+    meaning = of.meaning if is_told else usual
 
     def since_1970(number: Expression) -> Expression:
         if meaning in DAYS:
             in_range = number.between(FIRST_DAY, LAST_DAY)
             return F.when(in_range, F.date_from_unix_date(number.cast("int"))).cast(wanted)
-        at = _timestamp(number, TIMESTAMPS[meaning])
+        units = TIMESTAMPS[meaning]
+        at = _timestamp(number, units)
+        if not is_told:
+            at = F.when(~_could_be_in_another_unit(number, units), at)
         return F.when(at == F.date_trunc("day", at), at).cast("date") if is_date else at
 
     if isinstance(found, T.IntegerType | T.LongType):
@@ -81,6 +94,20 @@ def _timestamp(number: Expression, units: int) -> Expression:
         return F.when(in_range, F.timestamp_micros(number))
     micros = (number.cast("decimal(20,0)") / 1000).cast("bigint")
     return F.when(in_range & (number % 1000 == 0), F.timestamp_micros(micros))
+
+
+def _could_be_in_another_unit(number: Expression, units: int) -> Expression:
+    """Whether a number of milli- or microseconds could be one of the next other unit as well.
+
+    Microseconds could be the milliseconds of a moment from 1653 to 2286, unless they are within a hundred seconds of
+    1970; and the nanoseconds of one from 1973 on. Milliseconds could be microseconds where they lie before 1653 or
+    beyond 2286; the years 1 and 9999 are believed, which stand for no beginning and no end in many tables. What cannot
+    be told from them are the microseconds of the last four months of 1969 and the first four of 1970.
+    """
+    last = _FIRST_SECOND_OF_9999 * units - 1
+    if units == 1_000:
+        return number.between(10**13, last) | number.between((_LAST_SECOND_OF_1 + 1) * units, -(10**13))
+    return number.between(10**17, last) | F.abs(number).between(10**8, 10**13)
 
 
 def time_of_day(number: Expression, units: int) -> Expression:

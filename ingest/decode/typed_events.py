@@ -28,7 +28,7 @@ from ingest.decode.decoded import (
     envelope_problem,
     lacking,
 )
-from ingest.decode.fields import EVENT_AS_JSON, Field
+from ingest.decode.fields import DIGITS_OF_DECIMAL, EVENT_AS_JSON, Field
 from ingest.decode.foreign import foreign_of
 from ingest.decode.record_key import RecordKeys
 from ingest.schema import masking
@@ -88,9 +88,12 @@ def _event_field(item: T.StructField, meaning: str | None) -> EventField:
     """A field of the row, with the type that its values have where the schema says more than how they are written."""
     name, *parameters = (meaning or "").split(";")
     known = dict(part.split("=", 1) for part in parameters)
+    precision, scale = int(known.get("precision", 0)), int(known.get("scale", 0))
+    # PostgreSQL's numeric(3,5) has more digits behind the point than digits, its numeric(3,-2) zeros before it.
+    digits = max(precision, scale) - min(scale, 0)
     is_coded = name == DECIMAL and isinstance(item.dataType, T.StringType | T.BinaryType)
-    if is_coded and 0 < int(known.get("precision", 0)) <= 38:
-        return EventField(item.name, T.DecimalType(int(known["precision"]), int(known.get("scale", 0))), meaning)
+    if is_coded and precision > 0 and digits <= DIGITS_OF_DECIMAL:
+        return EventField(item.name, T.DecimalType(digits, max(scale, 0)), meaning)
     return EventField(item.name, item.dataType, meaning)
 
 

@@ -27,7 +27,6 @@ from ingest.decode.fields import (
     EVENT_AS_JSON,
     LONG,
     NOT_NUMBERS,
-    TIMES,
     TIMESTAMPS,
     Converted,
     Field,
@@ -41,9 +40,9 @@ from ingest.decode.fields import (
 )
 from ingest.decode.numbers import as_bits, as_boolean, as_decimal, as_number, from_base64, of_scale
 from ingest.decode.times import date_or_timestamp, numbered, time_of_day
-from ingest.schema.connect import DECIMAL
+from ingest.schema.connect import DECIMAL, TIMES
 from ingest.schema.connectors import CONNECTORS
-from ingest.schema.evolution import union_members
+from ingest.schema.widths import union_members
 
 # PostgreSQL's dates reach from 4713 BC to 5874897 AD ("Date/Time Types"): a day beyond them is Debezium's infinity.
 _POSTGRESQL_DAYS = (-2_451_507, 2_145_031_948)
@@ -53,8 +52,10 @@ _INFINITE_TIMESTAMPS = (
     9_223_372_036_825_200_000, -9_223_372_036_832_400_000, 9_223_372_036_825_200, -9_223_372_036_832_400,
     LONG - 1, -LONG,
 )  # fmt: skip
-# The same as milliseconds, written out: timestamptz (+292278994-08-16T23:00:00Z). PostgreSQL ends in 294276.
-_INFINITE_TEXT = r"^([+-]29\d{7}-.*|-?infinity)$"
+# The same written out: of timestamptz as milliseconds (+292278994-08-16T23:00:00Z), and with
+# time.precision.mode=isostring of a timestamp and of a date, its day of Java (-5877611-06-21Z). PostgreSQL's own years
+# are -4713 to 5874897, and to 294276 of a timestamp.
+_INFINITE_TEXT = r"^([+-]29\d{7}-.*|-5877611-06-2.*|[+]294247-01-10T04:00:25[.]2.*|-290308-12-2.*|-?infinity)$"
 # How a struct, map or array becomes a text: with all that is in it, nulls too.
 _AS_JSON = {**EVENT_AS_JSON, "ignoreNullFields": "false"}
 

@@ -7,11 +7,12 @@ Avro), Apicurio's serializers (the same with eight bytes), and bare Avro by a sc
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import reduce
 from json import dumps
 
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.avro.functions import from_avro
@@ -20,9 +21,11 @@ from ingest.config.schema_files import defaults_of_nullables, semantic_types
 from ingest.config.tables import Table
 from ingest.decode.avro_schema import readable
 from ingest.decode.decoded import MISREAD, UNLIKE, Part
-from ingest.decode.json_events import JsonSource, json_parts, texts_again, tombstones_part
+from ingest.decode.json_events import JsonSource, json_parts, tombstones_part
+from ingest.decode.json_forms import EXAMPLES
 from ingest.decode.record_key import RecordKeys, is_avro, schema_id_of
-from ingest.decode.registry import Registry, WrittenSchema, parsed, schema_of_file
+from ingest.decode.registry import MOST_UNKNOWN, Registry, WrittenSchema, parsed, schema_of_file
+from ingest.decode.set_aside import texts_again
 from ingest.decode.typed_events import typed_part
 from ingest.errors import InputError
 from ingest.schema import masking
@@ -41,8 +44,6 @@ RECORD_COLUMNS = T.StructType(
 )
 # `_lake_form` of a quarantined event whose `_lake_raw` is a record's value as it was.
 RECORD_FORM = dumps({"record": "value"})
-# So many records are taken for examples of a batch.
-_EXAMPLES = 20
 _TOMBSTONE, _JSON, _BARE, _ID, _BAD = "tombstone", "json", "bare", "id:", "!"
 
 
@@ -155,7 +156,7 @@ def _parts(
             expected=f"`registry` of the connection '{table.options.connection}'",
             action="declare it in connections.yml; nothing of this batch was landed",
         )
-    by_schema, told = _schemas(values.sparkSession, registry, ids)
+    by_schema, told, lacks = _schemas(values.sparkSession, registry, ids)
     parts = []
     for schema, its_ids in by_schema.items():
         own = values.where(kind.isin([_ID + schema_id for schema_id in its_ids]))
@@ -170,32 +171,47 @@ def _parts(
         texts = _texts(own, keys, events)
         options = {"thorough": thorough, "by_examples": by_examples}
         parts += json_parts(texts, table, **options) if _JSON in of_text else [tombstones_part(texts)]
-    aside = [name for name in kinds if name.startswith(_BAD) or name.removeprefix(_ID) in told]
-    if aside:
-        parts.append(_part_aside(values.withColumn("_lake_kind", kind).where(F.col("_lake_kind").isin(aside)), told))
+    read = {_TOMBSTONE, _JSON, _BARE, *(_ID + schema_id for its_ids in by_schema.values() for schema_id in its_ids)}
+    if set(kinds) - read:
+        # Not by their own kinds, which may be as many as there are values.
+        aside = values.withColumn("_lake_kind", kind).where(~F.col("_lake_kind").isin(*sorted(read)))
+        parts.append(_part_aside(aside, told, lacks))
     return parts
 
 
 def _schemas(
     spark: SparkSession, registry: Registry | None, ids: Sequence[str]
-) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """The ids of each schema that the registry has, and of every other id why its records cannot be read."""
+) -> tuple[dict[str, list[str]], dict[str, str], Expression]:
+    """The ids of each schema that can be read, of each other one of the registry why it cannot, and what is said of all
+    other ids (by `_lake_kind`)."""
     if registry is None:
-        return {}, dict.fromkeys(ids, "0x00 and the id of a schema, and the connection has no registry")
-    told = {schema_id: f"schema id {schema_id} is not in the registry" for schema_id in ids}
+        return {}, {}, F.lit("0x00 and the id of a schema, and the connection has no registry")
+    told: dict[str, str] = {}
     by_schema: dict[str, list[str]] = {}
-    for schema_id, written in registry.schemas(ids).items():
-        schema, problem = parsed(spark, written)
-        told[schema_id] = f"schema id {schema_id} {problem}"
+    found = registry.schemas(ids)
+    for schema_id, written in found.items():
+        schema, why = parsed(spark, written)
         if schema:
-            del told[schema_id]
             by_schema.setdefault(schema, []).append(schema_id)
-    return by_schema, told
+        else:
+            told[schema_id] = f"schema id {schema_id} {why}"
+    lacks = " is not in the registry"
+    if len(ids) - len(found) > MOST_UNKNOWN:
+        lacks += (
+            f", or was not asked for behind {MOST_UNKNOWN} that are not. Do the values begin with ids of it? See "
+            "`id_bytes` of the registry; values without ids, or with ids in their headers, need `schema_file`"
+        )
+    its_id = F.expr(f"substring(_lake_kind, {len(_ID) + 1})")
+    return by_schema, told, F.concat(F.lit("schema id "), its_id, F.lit(lacks))
 
 
 def _texts(values: DataFrame, keys: RecordKeys, events: int, *more: Expression) -> JsonSource:
-    lines = values.select(F.col("value").cast("string").alias("value"), *more, *READ)
+    lines = values.select(_text().alias("value"), *more, *READ)
     return JsonSource(lines, keys, are_records=True, events=events)
+
+
+def _text() -> Expression:
+    return F.col("value").cast("string")
 
 
 def _parts_alike(
@@ -211,10 +227,12 @@ def _parts_alike(
     None where the first are not of one form. It is read in one pass: to see which forms there are takes another one. A
     record of another form is `MISREAD`.
     """
+    rows: list[Row] = []
     if known:
         kinds, keys = {known[0]}, known[1]
     else:
-        rows = values.select(kind.alias("kind"), *_seen_of_key(registry)).limit(_EXAMPLES).collect()
+        text = F.when(kind == _JSON, _text()).alias("text")
+        rows = values.select(kind.alias("kind"), text, *_seen_of_key(registry)).limit(EXAMPLES).collect()
         kinds = {row["kind"] for row in rows} - {_TOMBSTONE}
         if len(kinds) != 1:
             return None
@@ -226,7 +244,8 @@ def _parts_alike(
     (only,) = kinds
     unlike = ~kind.isin(only, _TOMBSTONE)
     if only == _JSON:
-        source = _texts(values, keys, events, unlike.alias(UNLIKE))
+        texts = [row["text"] for row in rows if row["text"] is not None]
+        source = replace(_texts(values, keys, events, unlike.alias(UNLIKE)), first=texts)
         return json_parts(source, table, by_examples=True), only, keys
     if only == _BARE:
         schema, path = _declared_schema(values, table)
@@ -318,8 +337,16 @@ def _avro_part(
     return Part(part.version, decode)
 
 
-def _part_aside(values: DataFrame, told: dict[str, str]) -> Part:
-    """Values that are none of an event, whatever they are."""
+def _part_aside(values: DataFrame, told: dict[str, str], lacks: Expression) -> Part:
+    """Values that are none of an event, whatever they are.
+
+    Parameters
+    ----------
+    told:
+        Why some schemas cannot be read, by their ids.
+    lacks:
+        What is said of the other ids.
+    """
 
     def decode(table: Table, _: Reading) -> DataFrame:
         kind = F.col("_lake_kind")
@@ -328,6 +355,7 @@ def _part_aside(values: DataFrame, told: dict[str, str]) -> Part:
         )
         for schema_id, reason in told.items():
             found = found.when(kind == _ID + schema_id, problem("unknown_schema", reason))
+        found = found.otherwise(problem("unknown_schema", lacks))
         rows, raw, form, key = values, F.col("value"), RECORD_FORM, F.col("_lake_key")
         if table.is_masked:
             rows, form, key = masking.with_salt(values, table), masking.MASKED_FORM, F.lit(None).cast("binary")

@@ -82,6 +82,7 @@ class Progress:
             "unit": self.unit,
             **asdict(last.counts),
             "waiting": last.waiting,
+            "unread": last.unread,
             "seconds": round(last.seconds, 3),
             "batches": self.batches,
             "error": self.error.message if self.error else None,
@@ -114,7 +115,7 @@ class Continuous:
         # Tables whose transactions are kept whole are landed together.
         self._groups = [tuple(tables)] if is_consistent(tables) else [(table,) for table in tables]
         self._told = told
-        self._turns = _Turns(workers)
+        self._workers, self._turns = workers, _Turns(workers)
         self._stopping = threading.Event()
         self._progress = {table.name: Progress(table) for table in tables}
         self._changing = threading.Lock()
@@ -162,8 +163,6 @@ class Continuous:
     def _go(self, tables: Sequence[Table]) -> None:
         """One table's life, or that of a source that is landed as one."""
         pause, known = _FIRST_PAUSE_S, None
-        # Queries that the same session serves have a pool of their own, and do not hold the batches up.
-        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", "ingest")
         while not self._stopping.is_set():
             with self._turns.one():
                 if self._stopping.is_set():
@@ -202,7 +201,7 @@ class Continuous:
         if is_consistent(tables):
             # The end of a transaction is news as well.
             ends |= self._news.ends(topic_table(tables[0]))
-            results = land(self._spark, tables, workers=len(tables), progress=show, upkeep=self._upkeep.ask)
+            results = land(self._spark, tables, workers=self._workers, progress=show, upkeep=self._upkeep.ask)
         else:
             results = [self._land_portions(tables[0], show)]
         for landed in results:

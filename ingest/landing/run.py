@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from ingest.config.tables import Table
-from ingest.errors import LakeError, QuarantineError, UnavailableError
+from ingest.errors import AbsentError, LakeError, QuarantineError, UnavailableError, WriteError
 from ingest.landing.backlog import Read
 from ingest.landing.failures import error_of, remember_failures
 from ingest.landing.health import judged
@@ -22,7 +22,9 @@ from ingest.landing.schema_plan import schema_planned
 from ingest.landing.table import Begun, Landed, Progress, Upkeep, decoded, land_table
 from ingest.landing.transactions import Gate, cuts, far_from_cut, is_consistent, make_cut, open_gate, topic_table
 from ingest.silver.compaction import keep_up
+from ingest.silver.table import SilverTable
 from ingest.spark.jvm import root_cause
+from ingest.spark.shared import Shared
 
 log = logging.getLogger(__name__)
 # What a table is doing, in order; a progress display shows them.
@@ -50,6 +52,21 @@ def land(
     upkeep:
         See `land_table`.
     """
+    if not is_consistent(tables):
+        return _land(spark, tables, workers, progress, upkeep)
+    landed: list[Landed] = []
+    try:
+        # A cut has each table's newest commit: no other run may land some while this one makes it.
+        with SilverTable.of(spark, topic_table(tables[0])).writing():
+            landed = _land(spark, tables, workers, progress, upkeep)
+    except (UnavailableError, WriteError) as error:
+        return [replace(each, error=each.error or error) for each in landed or map(Landed, tables)]
+    return landed
+
+
+def _land(
+    spark: SparkSession, tables: Sequence[Table], workers: int, progress: Progress | None, upkeep: Upkeep
+) -> list[Landed]:
     told: Progress = progress or (lambda table, stage, detail: None)
     step: _Step = partial(land_table, upkeep=upkeep)
     gate: Gate | None = None
@@ -64,12 +81,13 @@ def land(
         else:
             far = gate.far if gate else {}
             results = _land_far_last(tables, far, pool, lambda table: land_safely(spark, table, told, step))
-    if is_consistent(tables) and not any(landed.error for landed in results):
+    # Where a table has more to read, so may a transaction that the others have landed.
+    if is_consistent(tables) and not any(landed.error or landed.unread for landed in results):
         uncut = _cut(spark, tables)
         results = [replace(landed, error=uncut) for landed in results]
         if gate and gate.far and uncut is None:
             # The cut was overdue: the run goes on from it.
-            more = land(spark, tables, workers=workers, progress=progress, upkeep=upkeep)
+            more = _land(spark, tables, workers, progress, upkeep)
             results = [landed + later for landed, later in zip(results, more, strict=True)]
     # An unwell table is landed, and the cut made: it says that transactions are whole, less what is quarantined.
     results = [judged(spark, landed) for landed in results]
@@ -85,6 +103,7 @@ def land_safely(
     spark: SparkSession, table: Table, progress: Progress = lambda table, stage, detail: None, step: _Step | None = None
 ) -> Landed:
     """`land_table`, or another step, whose failure is told in its result."""
+    # Neither another table nor queries that the same session serves hold it up.
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", table.name)
     started = time.monotonic()
     try:
@@ -129,6 +148,10 @@ def _open_gate(
 ) -> tuple[Gate | None, LakeError | None]:
     """Which of the events that wait may be landed; and why none may, or too few, which is said of every table."""
     unwell = transactions.error
+    if isinstance(unwell, AbsentError) and SilverTable.of(spark, transactions.table).state() is None:
+        # Debezium makes the topic with the first transaction: there is none while the first snapshot is read.
+        _warn_of_absent(spark, transactions.table)
+        unwell = None
     if unwell and not isinstance(unwell, QuarantineError):
         return None, unwell
     try:
@@ -137,6 +160,18 @@ def _open_gate(
     except (LakeError, PySparkException, Py4JError) as error:
         log.debug("source %s failed", tables[0].source, exc_info=error)
         return None, error_of(transactions.table, error)
+
+
+def _warn_of_absent(spark: SparkSession, topic: Table) -> None:
+    """Says once of a source that its transaction topic is not there."""
+    told = Shared.of(spark).remembered("transaction topics that are not there")
+    if topic.relation not in told:
+        told[topic.relation] = True
+        log.warning(
+            "%s: there is no transaction topic %s: no transaction has ended, and only rows of snapshots are landed",
+            topic.source,
+            topic.options.topic,
+        )
 
 
 def _waiting_places(spark: SparkSession, table: Table) -> tuple[str, DataFrame | None]:

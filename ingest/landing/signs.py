@@ -11,8 +11,10 @@ from ingest.silver.state import State
 log = logging.getLogger(__name__)
 
 
-def one_table(table: Table, before: State, *seen: str | None) -> tuple[str, ...]:
+def one_table(table: Table, before: State, *seen: str) -> tuple[str, ...]:
     """The source table whose changes are landed: of those before, and of a batch; two names of a lake that has several.
+
+    A name that lacks parts is that of the table whose name has them: `add.fields` may say more later, or less.
 
     A key that two of them have does not tell their rows apart. Where the declaration names them, or a pattern of their
     topics, several are meant; of a new epoch another one may be.
@@ -26,7 +28,8 @@ def one_table(table: Table, before: State, *seen: str | None) -> tuple[str, ...]
         return ()
     epoch = table.options.epoch
     known = before.tables if epoch == before.epoch else ()
-    names = sorted({*known, *(name for name in seen if name)})
+    said = {*known, *seen} - {""}
+    names = sorted(name for name in said if not any(_lacks_parts(name, other) for other in said - {name}))
     found = tuple(dict.fromkeys((names[0], names[-1]))) if names else ()
     if len(found) > 1 and found != known:
         raise InputError(
@@ -37,6 +40,14 @@ def one_table(table: Table, before: State, *seen: str | None) -> tuple[str, ...]
             "batch was landed",
         )
     return before.tables if epoch < before.epoch else found
+
+
+def _lacks_parts(name: str, other: str) -> bool:
+    """Whether a name is another one without some parts: `orders` and `shop.orders` are `shop.public.orders`."""
+    *own, table = name.split(".")
+    *others, other_table = other.split(".")
+    left = iter(others)
+    return table == other_table and all(part in left for part in own)
 
 
 def tell_of_an_older_log(table: Table, lost: int) -> None:

@@ -11,7 +11,7 @@ from ingest.changes.position import unplaced_offset
 from ingest.changes.unavailable import may_be_moved
 from ingest.config.tables import Table
 from ingest.decode.decoded import MISREAD
-from ingest.decode.source_table import source_table
+from ingest.decode.source_table import NAME_PARTS
 from ingest.silver.state import Counts
 
 
@@ -43,8 +43,8 @@ class Summary:
     truncated: str = ""
     truncated_ms: int | None = None
     unplaced: str = ""
-    first_table: str | None = None
-    last_table: str | None = None
+    first_table: str = ""
+    last_table: str = ""
 
     @property
     def counts(self) -> Counts:
@@ -70,7 +70,7 @@ def summary_columns(table: Table) -> tuple[Expression, ...]:
     last = is_last()
     is_truncate = F.col("_lake_outcome") == "truncated"
     # What is set aside says nothing for sure: its bytes may be damaged.
-    of_table = F.when(good | is_truncate, source_table())
+    of_table = [F.when((good | is_truncate) & (F.col("__table") != ""), F.col(part)) for part in NAME_PARTS]
     return (
         F.count(F.lit(1)).alias("events"),
         F.count_if(last).alias("keys"),
@@ -93,6 +93,6 @@ def summary_columns(table: Table) -> tuple[Expression, ...]:
         F.coalesce(F.max(F.when(is_truncate, F.col("__position"))), F.lit("")).alias("truncated"),
         F.max_by("__source_ts_ms", F.when(is_truncate, F.col("__position"))).alias("truncated_ms"),
         F.coalesce(F.max(F.when(last, unplaced_offset(table))), F.lit("")).alias("unplaced"),
-        F.min(of_table).alias("first_table"),
-        F.max(of_table).alias("last_table"),
+        F.concat_ws(".", *map(F.min, of_table)).alias("first_table"),
+        F.concat_ws(".", *map(F.max, of_table)).alias("last_table"),
     )

@@ -51,6 +51,8 @@ class Landed:
         The end offsets of the source when the run began; none of files.
     totals:
         What became of all events that were ever read of the table, this run's among them.
+    unread:
+        How much of the input this run has left to the next, in `unit`, of what was there when it began.
     behind_ms:
         How far what was landed is behind the newest of the source, in milliseconds; None where it does not tell it.
     error:
@@ -66,6 +68,7 @@ class Landed:
     waits_for: str = ""
     ends: Offsets = field(default_factory=dict)
     totals: Counts = field(default_factory=Counts)
+    unread: int = 0
     behind_ms: int | None = None
     error: LakeError | None = None
 
@@ -204,19 +207,26 @@ def _land_waiting(
         # What makes a cut possible again is landed whole: a portion whose events wait would end the run before it.
         portion = begun.pending if gate and gate.far else begun.pending.portion()
         progress(table.name, "land", f"{begun.pending.waiting:,} {portion.unit}")
-        share = min(1.0, portion.waiting / begun.pending.waiting)
+        # Behind the last portion of a stream there may be nothing, which only a look at its next shards shows.
+        share = portion.waiting / max(1, portion.waiting, begun.pending.waiting)
         done, position, left_out = _land_portion(replace(begun, pending=portion), gate, share)
         held_back.extend(left_out)
         is_last = portion.is_all_of(begun.pending)
         error = _kept_up(begun.silver, upkeep, is_behind=not is_last)
         landed += done
-        of_run = replace(landed, ends=begun.pending.ends(), totals=totals + landed.counts, behind_ms=portion.behind_ms)
+        of_run = replace(
+            landed,
+            ends=begun.pending.ends(),
+            totals=totals + landed.counts,
+            unread=0 if is_last else max(1, begun.pending.waiting - portion.waiting),
+            behind_ms=portion.behind_ms,
+        )
         if done.waiting or is_last:
             return replace(of_run, error=held_back_error(table, held_back) if held_back else error)
         if goes_on is not None:
             totals, landed = of_run.totals, Landed(table, unit=of_run.unit)
             if not goes_on(of_run):
-                return replace(landed, ends=of_run.ends, totals=totals, behind_ms=of_run.behind_ms)
+                return replace(of_run, counts=Counts(), taken=0)
         begun = begun.gone_on(position, held_back)
 
 

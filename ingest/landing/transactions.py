@@ -146,6 +146,9 @@ def open_gate(spark: SparkSession, tables: Sequence[Table], pending: Mapping[str
     WriteError
         What was found cannot be remembered.
     """
+    if not pending:
+        # What has ended is looked at once events wait: each look of a source that is quiet read all transactions.
+        return Gate(spark.createDataFrame([], "transaction_id string"), None)
     first = tables[0]
     far = _far_from_cut(spark, tables)
     of_each = [places.withColumn("source_table", F.lit(name)) for name, places in pending.items()]
@@ -282,8 +285,9 @@ def newest_cut(spark: SparkSession, schema: str) -> dict[str, str]:
     every = cuts(schema).read(spark)
     if every is None:
         return {}
-    newest = every.where(F.col("cut_at") == every.agg(F.max("cut_at")).first()[0])  # type: ignore[index]
-    return {row["source_table"]: row["instant"] for row in newest.collect()}
+    found = every.select("cut_at", "source_table", "instant").collect()
+    newest = max(row["cut_at"] for row in found)
+    return {row["source_table"]: row["instant"] for row in found if row["cut_at"] == newest}
 
 
 def require_at_cut(spark: SparkSession, table: Table, instant: str) -> None:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,7 @@ from ingest.decode.fields import Field
 from ingest.decode.types import converted
 from ingest.errors import InputError
 from ingest.landing.backlog import pending_of
-from ingest.landing.transactions import move_cut, require_at_cut
+from ingest.landing.transactions import is_consistent, move_cut, require_at_cut, topic_table
 from ingest.operations.replay import decoded_again
 from ingest.schema.masking import all_null, in_silver, local_rows
 from ingest.silver import change_log, quarantine
@@ -36,7 +39,7 @@ from ingest.spark.jvm import java_class
 
 Key = tuple[str | None, ...]
 # A shorter key stands by chance in files that say nothing of it, such as a timeline's.
-_LEAST_SEARCHED = 8
+_LEAST_SEARCHED, _LONG = 8, 24
 _CHUNK = 1 << 24
 
 
@@ -94,13 +97,20 @@ class Place:
     rows:
         The rows to remove, with all the columns that are written.
     keys:
-        Column `key`: the record keys, as text, that no file may hold afterwards.
+        Column `key`: the keys, as text, that no file may hold afterwards.
+    column:
+        Where data files have them; None of Hudi's record keys.
+    holds_visible_rows:
+        Whether a data file may hold no rows but those that can be read: of a quarantined event that was removed
+        before, nothing tells the key.
     """
 
     hudi: HudiTable
     rows: DataFrame
     keys: DataFrame
     metadata: Mapping[str, str] = field(default_factory=dict)
+    column: str | None = None
+    holds_visible_rows: bool = False
 
 
 @dataclass(frozen=True)
@@ -180,30 +190,37 @@ def erase(spark: SparkSession, table: Table, keys: Sequence[Key]) -> Erasure:
         There is no such table, or the lake cannot be written.
     """
     silver = SilverTable.of(spark, table)
-    with silver.writing():
-        return _erase(silver, silver.required_state(), keys)
+    with ExitStack() as held:
+        if is_consistent([table]):
+            # A run that lands other tables would make a cut of what is removed here.
+            held.enter_context(SilverTable.of(spark, topic_table(table)).writing())
+        held.enter_context(silver.writing())
+        return _erase(silver, silver.required_state(), keys, held)
 
 
-def _erase(silver: SilverTable, state: State, keys: Sequence[Key]) -> Erasure:
+def _erase(silver: SilverTable, state: State, keys: Sequence[Key], held: ExitStack) -> Erasure:
     spark, table = silver.spark, silver.table
     silver.require_buckets(state)
-    is_in_cuts = table.options.consistent == "transaction"
+    is_in_cuts = is_consistent([table])
     if is_in_cuts:
         require_at_cut(spark, table, state.instant)
     known = _record_keys(spark, table, keys).localCheckpoint()
     after = remember(known, table, state).after_removal()
     quarantined = [_quarantined(silver, state, known, *found) for found in quarantine.kept(spark, table)]
-    found = [_silver(silver, after, known), _history(silver, after, known)]
-    places = [_erase_from(place) for place in found if place is not None]
+    found = (_silver(silver, after, known), _history(silver, after, known, held))
+    # All is removed before what takes long: the search of every file.
+    removed = [(place, _remove(place)) for place in found if place is not None]
+    of_events = []
     for each in quarantined:
         with each.ledger.writing(spark):
-            places.append(_erase_from(each.place))
+            of_events.append(_searched(each.place, _remove(each.place)))
     silver.register()
     if is_in_cuts:
         move_cut(spark, table, silver.required_state().instant)
+    searched = (*(_searched(place, count) for place, count in removed), *of_events)
     pending = pending_of(spark, table, state.position)
     return Erasure(
-        table, known.count(), tuple(places), sum(each.unsearched for each in quarantined), pending.waiting, pending.unit
+        table, known.count(), searched, sum(each.unsearched for each in quarantined), pending.waiting, pending.unit
     )
 
 
@@ -239,15 +256,16 @@ def _silver(silver: SilverTable, state: State, keys: DataFrame) -> Place:
     return Place(silver.hudi.of_buckets(state.buckets), rows, keys, metadata)
 
 
-def _history(silver: SilverTable, state: State, keys: DataFrame) -> Place | None:
-    """The table's changes, where it has any: declared or not, they may be there from before."""
+def _history(silver: SilverTable, state: State, keys: DataFrame, held: ExitStack) -> Place | None:
+    """The table's changes, where it has any: declared or not, they may be there from before. Nobody else writes them
+    until `held` lets go."""
     changes = change_log.changes_of(silver)
     if not changes.is_committed():
         return None
+    held.enter_context(changes.writing())
     is_gone = F.col(f"`{silver.table.record_key}`").cast("string") == F.col("key")
     rows = changes.stored().join(F.broadcast(keys), is_gone, "left_semi").select(*changes.columns()).localCheckpoint()
-    ids = rows.select(F.col("__change").alias("key"))
-    return Place(change_log.hudi_table(changes, state.buckets), rows, ids)
+    return Place(change_log.hudi_table(changes, state.buckets), rows, keys, column=silver.table.record_key)
 
 
 def _quarantined(silver: SilverTable, state: State, keys: DataFrame, ledger: Ledger, kept: DataFrame) -> _Quarantined:
@@ -270,19 +288,24 @@ def _quarantined(silver: SilverTable, state: State, keys: DataFrame, ledger: Led
         found = known.join(F.broadcast(keys), "key", "left_semi").select(*place)
         rows = kept.join(F.broadcast(found), [*place], "left_semi").select(*kept.columns).localCheckpoint()
     ids = rows.select(F.col("quarantine_id").alias("key"))
-    return _Quarantined(ledger, Place(ledger.hudi(spark), rows, ids), unsearched)
+    return _Quarantined(ledger, Place(ledger.hudi(spark), rows, ids, holds_visible_rows=True), unsearched)
 
 
-def _erase_from(place: Place) -> Erased:
-    spark, table = place.hudi.spark, place.hudi
-    relation = table.options.relation
+def _remove(place: Place) -> int:
+    """Removes the rows, and the versions of files that had them; how many rows."""
     count = place.rows.count()
-    table.erase(place.rows, place.metadata)
-    spark.catalog.refreshTable(relation)
+    place.hudi.erase(place.rows, place.metadata)
+    place.hudi.spark.catalog.refreshTable(place.hudi.options.relation)
+    return count
+
+
+def _searched(place: Place, count: int) -> Erased:
+    """Reads every file that is left."""
+    spark, table = place.hudi.spark, place.hudi
     files = list(_files_below(spark, table.path))
     data = [path for path in files if path.endswith(".parquet") and "/.hoodie/" not in path]
     others = [path for path in files if path not in set(data)]
-    return Erased(relation, table.path, count, len(data), len(others), _holding(place, data, others))
+    return Erased(table.options.relation, table.path, count, len(data), len(others), _holding(place, data, others))
 
 
 def _files_below(spark: SparkSession, path: str) -> Iterator[str]:
@@ -293,36 +316,73 @@ def _files_below(spark: SparkSession, path: str) -> Iterator[str]:
 
 
 def _holding(place: Place, data: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
-    """The files that hold a key: data files by their record keys, all others by their bytes."""
+    """The files that hold a key: data files by their rows, all others by their bytes."""
     spark = place.keys.sparkSession
-    holding: list[str] = []
-    if data:
-        rows = spark.read.schema("_hoodie_record_key string").parquet(*data)
-        # With several partition columns Hudi writes the name of the key's column before the key.
-        prefix = place.hudi.options.key + ":"
-        stored = F.col("_hoodie_record_key")
-        key = F.when(stored.startswith(prefix), F.substring(stored, len(prefix) + 1, 1 << 30)).otherwise(stored)
-        keyed = rows.select(F.col("_metadata.file_path").alias("file"), F.explode(F.array(key, stored)).alias("key"))
-        held = keyed.join(F.broadcast(place.keys), "key", "left_semi").select("file").distinct()
-        holding += [row["file"] for row in held.collect()]
+    holding = _of_rows(place, data) if data else []
     texts = [row["key"].encode() for row in place.keys.collect()]
+    longest = max(map(len, texts), default=0)
+    own = [_by_itself(text) for text in texts if len(text) >= _LEAST_SEARCHED]
+    anywhere = [re.compile(re.escape(text)) for text in texts]
     for path in others:
         # A log holds rows: there, any key counts. Hudi's own are the timeline and `.hoodie_partition_metadata`.
-        searched = [text for text in texts if "/.hoodie" not in path or len(text) >= _LEAST_SEARCHED]
-        if searched and _has_any(spark, path, searched):
+        searched = own if "/.hoodie" in path else anywhere
+        if searched and _has_any(spark, path, searched, longest):
             holding.append(path)
     return tuple(holding)
 
 
-def _has_any(spark: SparkSession, path: str, texts: Sequence[bytes]) -> bool:
+def _of_rows(place: Place, data: Sequence[str]) -> list[str]:
+    spark, stored = place.keys.sparkSession, F.col("_hoodie_record_key")
+    file = F.col("_metadata.file_path").alias("file")
+    if place.column is not None:
+        key = F.col(f"`{place.column}`").cast("string").alias("key")
+        alike = _by_type(spark, data, place.column)
+        keyed = reduce(DataFrame.union, (spark.read.parquet(*files).select(file, key) for files in alike))
+    else:
+        # With several partition columns Hudi writes the name of the key's column before the key.
+        prefix = place.hudi.options.key + ":"
+        key = F.when(stored.startswith(prefix), F.substring(stored, len(prefix) + 1, 1 << 30)).otherwise(stored)
+        rows = spark.read.schema("_hoodie_record_key string").parquet(*data)
+        keyed = rows.select(file, F.explode(F.array(key, stored)).alias("key"))
+    if place.holds_visible_rows:
+        held = keyed.join(place.hudi.read().select(stored.alias("key")), "key", "left_anti")
+    else:
+        held = keyed.join(F.broadcast(place.keys), "key", "left_semi")
+    return [row["file"] for row in held.select("file").distinct().collect()]
+
+
+def _by_type(spark: SparkSession, data: Sequence[str], column: str) -> list[list[str]]:
+    """Files by the type that a column has in them: it may have been widened, and Spark 3.5 reads no int as a bigint."""
+    footer = java_class(spark, "org.apache.parquet.hadoop.ParquetFileReader")
+    path_of = java_class(spark, "org.apache.hadoop.fs.Path")
+    whole = java_class(spark, "org.apache.parquet.format.converter.ParquetMetadataConverter").NO_FILTER
+    configuration = spark._jsc.hadoopConfiguration()
+    alike: dict[str, list[str]] = defaultdict(list)
+    for path in data:
+        schema = footer.readFooter(configuration, path_of(path), whole).getFileMetaData().getSchema()
+        alike[str(schema.getType(schema.getFieldIndex(column)).toString())].append(path)
+    return list(alike.values())
+
+
+def _by_itself(text: bytes) -> re.Pattern[bytes]:
+    """Finds a key that is no part of a longer word or number: a timeline is full of digits.
+
+    Of a longer key nothing is asked: none stands there by chance, and the length that Avro writes before a text of 24
+    bytes or more looks like a digit or letter.
+    """
+    pattern = re.escape(text)
+    return re.compile(b"(?<![0-9A-Za-z])" + pattern + b"(?![0-9A-Za-z])" if len(text) < _LONG else pattern)
+
+
+def _has_any(spark: SparkSession, path: str, searched: Sequence[re.Pattern[bytes]], longest: int) -> bool:
     file = java_class(spark, "org.apache.hadoop.fs.Path")(path)
     stream = file.getFileSystem(spark._jsc.hadoopConfiguration()).open(file)
-    overlap = max(map(len, texts))
+    overlap = longest + 1
     try:
         before = b""
         while chunk := bytes(stream.readNBytes(_CHUNK)):
             within = before + chunk
-            if any(text in within for text in texts):
+            if any(pattern.search(within) for pattern in searched):
                 return True
             before = within[-overlap:]
         return False

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ingest.config.tables import Table
 from ingest.errors import LakeError
 from ingest.landing.backlog import pending_of
+from ingest.landing.failures import error_of
 from ingest.landing.table import held_back_error
 from ingest.schema.evolution import Plan, plan
 from ingest.silver.table import SilverTable
@@ -41,8 +44,8 @@ def pending_plan(spark: SparkSession, table: Table) -> PendingPlan:
         pending = pending_of(spark, table, state.position if state else None)
         known = replace(table, columns=plan(table, held).columns)
         read = pending.read(known, thorough=True)
-    except LakeError as error:
-        return PendingPlan(table, error=error)
+    except (LakeError, PySparkException, Py4JJavaError) as error:
+        return PendingPlan(table, error=error_of(table, error))
     found = plan(table, held, [part.version for part in read.parts])
     left_out = held_back_error(table, read.held_back) if read.held_back else None
     default = frozenset[str]().union(*(part.version.default for part in read.parts))

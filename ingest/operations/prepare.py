@@ -21,11 +21,13 @@ def prepare(spark: SparkSession, table: Table) -> bool:
     Raises
     ------
     WriteError
-        The lake cannot be written, or there is a table that ingest did not write.
+        The lake cannot be written, or there is a table that ingest did not write, or the folder of one is gone.
     """
     silver = SilverTable.of(spark, table)
     if silver.state() is not None or _is_prepared(silver):
         return False
+    if gone := silver.gone():
+        raise gone
     with silver.writing():
         return _prepare(silver) if silver.state() is None else False
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from ingest.config.sources_file import Source
 from ingest.config.tables import Table
@@ -19,6 +19,7 @@ from ingest.silver.erased_keys import erased_keys
 from ingest.silver.file_groups import require_whole
 from ingest.silver.state import Counts, State
 from ingest.silver.table import SilverTable
+from ingest.silver.timeline import instant_of
 from ingest.spark import s3
 from ingest.spark.jvm import root_cause
 
@@ -63,11 +64,12 @@ class TableStatus:
 def status_of(spark: SparkSession, source: Source) -> list[TableStatus]:
     """How each table of a source is, in the order of the declaration. Writes nothing, and makes no schema.
 
-    A table whose last run failed has failed until a run of it is well. A table of which more than ten, and more than a
-    tenth, of all events ever read are quarantined is unwell, as the run that landed it said (`ingest.landing.health`).
+    A table whose last run failed has failed until a run of it is well, or has made a commit. A table of which more than
+    ten, and more than a tenth, of all events ever read are quarantined is unwell, as the run that landed it said
+    (`ingest.landing.health`).
     """
     known = failures(source.schema).read(spark)
-    failed = {} if known is None else {row["source_table"]: str(row["message"]) for row in known.collect()}
+    failed = {} if known is None else {row["source_table"]: row for row in known.collect()}
     return [_status(spark, table, failed.get(table.name)) for table in source.tables]
 
 
@@ -83,7 +85,7 @@ def _require_whole(silver: SilverTable, state: State) -> None:
             ledger.require_whole(silver.spark)
 
 
-def _status(spark: SparkSession, table: Table, failed: str | None) -> TableStatus:
+def _status(spark: SparkSession, table: Table, last_failure: Row | None) -> TableStatus:
     found = TableStatus(table)
     try:
         silver = SilverTable.to_look_at(spark, table)
@@ -113,7 +115,16 @@ def _status(spark: SparkSession, table: Table, failed: str | None) -> TableStatu
             action=s3.to_do(str(error)) or "restore what is named from a copy",
         )  # fmt: skip
         return replace(found, state="failed", error=unread.message)
+    failed = _of_last_run(last_failure, found)
     if failed and not is_mended(failed, found.totals):
         return replace(found, state="unwell" if says_unwell(failed) else "failed", error=failed)
     unwell = quarantine_error(spark, table, {"ever read": found.totals})
     return replace(found, state="unwell", error=unwell.message) if unwell else found
+
+
+def _of_last_run(failure: Row | None, found: TableStatus) -> str | None:
+    """What a failure says, unless the table was landed since, by another process. One that is unwell stays so."""
+    if failure is None:
+        return None
+    is_landed_since = found.last_commit is not None and instant_of(failure["failed_at"]) < found.last_commit
+    return None if is_landed_since and not says_unwell(failure["message"]) else str(failure["message"])

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from ingest.config.tables import Table
 from ingest.errors import WriteError
 from ingest.silver.file_groups import FileGroup, file_groups
-from ingest.silver.hudi import write_error
 from ingest.silver.table import SilverTable
 from ingest.silver.timeline import Commit, PlannedCompaction
+from ingest.silver.write_errors import write_error
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,17 @@ from typing import Any
 from pyspark.sql import types as T
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
+# Times of day, in units of a second; and all semantic types whose numbers count no moment: Debezium's documentation,
+# "Temporal types".
+TIMES: Mapping[str, int] = {
+    "io.debezium.time.Time": 1_000,
+    "org.apache.kafka.connect.data.Time": 1_000,
+    "io.debezium.time.MicroTime": 1_000_000,
+    "io.debezium.time.NanoTime": 1_000_000_000,
+}
+NO_MOMENTS = frozenset({
+    *TIMES, "io.debezium.time.Year", "io.debezium.time.MicroDuration", "io.debezium.time.NanoDuration"
+})  # fmt: skip
 _SCALARS: Mapping[str, T.DataType] = {
     "boolean": T.BooleanType(),
     # Spark's JSON reader takes any of them; a Hudi table has no smaller integer.

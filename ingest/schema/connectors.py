@@ -211,19 +211,21 @@ class WalOrder(LogOrder):
 
     Debezium gives both in `source.sequence`, or the change's own alone. Either lies between the commit before and the
     change's own commit, so that the first part sorts transactions as they were committed. A row read by a snapshot
-    holds all that was committed before its LSN; the commit that the next change knows may be one from before it.
+    holds all that was committed before either. Of a blocking snapshot its LSN may be where the slot began, long ago
+    (`PostgresSnapshotChangeEventSource.getTransactionStartLsn`), and the commit is the last one that was streamed; the
+    commit that the next change knows may be one from before the snapshot.
     """
 
     def position(self) -> Expression:
         return self._place(F.greatest(self._commit(), self._own()))
 
     def name(self) -> Expression:
-        return self._place(F.coalesce(self._commit(), self._own()))
+        commit = F.coalesce(self._commit(), self._own())
+        return self._place(F.when(F.col("__op") == "r", self._own()).otherwise(commit))
 
     def _place(self, commit: Expression) -> Expression:
-        read = F.concat(self._own(), F.lit("." + "0" * LONG_DIGITS))
-        place = F.when(F.col("__op") == "r", read).otherwise(F.concat(commit, F.lit("."), self._own()))
-        return F.when(F.col("__lsn").isNotNull(), place)
+        own = F.when(F.col("__op") == "r", F.lit("0" * LONG_DIGITS)).otherwise(self._own())
+        return F.when(F.col("__lsn").isNotNull(), F.concat(commit, F.lit("."), own))
 
     def _own(self) -> Expression:
         return hexadecimal("__lsn", LONG_DIGITS)
@@ -255,7 +257,10 @@ class BinlogOrder(LogOrder):
 
 @dataclass(frozen=True)
 class ChangeTableOrder(LogOrder):
-    """SQL Server's change tables: commit LSN, change LSN, event serial number (Debezium's documented order)."""
+    """SQL Server's change tables: commit LSN, change LSN, and of both the event serial number.
+
+    Within a commit that is the order of the log, but for updates of a unique clustered key (`__$command_id`).
+    """
 
     forms = MappingProxyType(dict.fromkeys(("__source_commit_lsn", "__source_change_lsn"), _SQL_SERVER_LSN))
 
@@ -326,6 +331,8 @@ class Connector:
     timestamp:
         What an integer means where a timestamp is declared and neither schema nor declaration says it: Debezium's
         time.precision.mode=adaptive for the usual column type.
+    has_nanoseconds:
+        Its timestamps may be finer than microseconds, which is what silver's have: `datetime2(7)`.
     has_coded_decimals:
         A decimal in a JSON text may be base64 of its unscaled integer (decimal.handling.mode=precise).
     writes:
@@ -340,6 +347,7 @@ class Connector:
     placeholder: Placeholder | None = None
     has_lsn: bool = False
     timestamp: SemanticType = "io.debezium.time.Timestamp"
+    has_nanoseconds: bool = False
     has_coded_decimals: bool = True
     writes: Literal["events", "stream records"] = "events"
     renumbered_order: tuple[str, ...] = ()
@@ -372,7 +380,10 @@ CONNECTORS: Mapping[ConnectorName | None, Connector] = {
     "mariadb": _MARIADB,
     "mysql": replace(_MARIADB, order=replace(BinlogOrder.of("mysql"), compresses_transactions=True)),
     "sqlserver": Connector(
-        LOG_COLUMNS["sqlserver"], ChangeTableOrder.of("sqlserver"), placeholder=_DEFAULT_PLACEHOLDER
+        LOG_COLUMNS["sqlserver"],
+        ChangeTableOrder.of("sqlserver"),
+        placeholder=_DEFAULT_PLACEHOLDER,
+        has_nanoseconds=True,
     ),
     # Its numbers are texts.
     "dynamodb": Connector(
@@ -383,8 +394,8 @@ CONNECTORS: Mapping[ConnectorName | None, Connector] = {
         # What AWS names as the order of the changes.
         renumbered_order=("__source_ts_us",),
     ),
-    # Applications write whole numbers.
-    None: Connector(has_coded_decimals=False, placeholder=_DEFAULT_PLACEHOLDER),
+    # Applications write whole numbers; Oracle and Db2 have nanoseconds.
+    None: Connector(has_coded_decimals=False, placeholder=_DEFAULT_PLACEHOLDER, has_nanoseconds=True),
 }
 
 

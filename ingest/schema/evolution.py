@@ -14,7 +14,9 @@ from pyspark.sql import types as T
 from ingest.config.checks import is_column_name, is_hashable
 from ingest.config.sources_file import RESERVED
 from ingest.config.tables import Column, SchemaPolicy, SemanticType, Table
-from ingest.schema.connect import DECIMAL
+from ingest.schema.connect import DECIMAL, TIMES
+from ingest.schema.connectors import connector_of
+from ingest.schema.widths import is_column_type, is_convertible, is_wider
 
 Kind = Literal["add", "drop", "widen", "narrow", "incompatible"]
 Place = Literal["events", "declaration"]
@@ -29,14 +31,9 @@ _MEANINGS: Mapping[str, tuple[T.DataType, SemanticType]] = {
     "org.apache.kafka.connect.data.Date": (T.DateType(), "io.debezium.time.Date"),
     "org.apache.kafka.connect.data.Timestamp": (T.TimestampType(), "io.debezium.time.Timestamp"),
 }
+# Of a connector that has nanoseconds, these may not fit into a timestamp: they stay what carries them.
+_MAY_HAVE_NANOSECONDS = ("io.debezium.time.NanoTimestamp", "io.debezium.time.ZonedTimestamp")
 _ANEW = "declare another location and epoch to land the table anew"
-# Times of day become texts, as a declared string would.
-_TIMES = (
-    "io.debezium.time.Time",
-    "io.debezium.time.MicroTime",
-    "io.debezium.time.NanoTime",
-    "org.apache.kafka.connect.data.Time",
-)
 
 
 @dataclass(frozen=True)
@@ -150,28 +147,30 @@ def plan(table: Table, silver: Sequence[Column] | None, versions: Sequence[Versi
     return Plan(tuple(columns.values()), tuple(readings), tuple(differences))
 
 
-def natural(found: EventField) -> Column | None:
+def natural(found: EventField, table: Table) -> Column | None:
     """The column that a field nobody declared becomes; None where silver has no type for it."""
     meaning = (found.semantic_type or "").split(";")[0]
     data_type: T.DataType = found.data_type
     semantic_type: SemanticType | None = None
     if isinstance(data_type, T.ArrayType):
         # What a schema says of an array's meaning is said of its items.
-        item = natural(replace(found, data_type=data_type.elementType))
+        item = natural(replace(found, data_type=data_type.elementType), table)
         is_text = isinstance(data_type.elementType, T.StructType | T.MapType)
         return None if item is None or is_text else replace(item, data_type=T.ArrayType(item.data_type))
-    if meaning in _MEANINGS:
+    may_be_finer = meaning in _MAY_HAVE_NANOSECONDS and connector_of(table).has_nanoseconds
+    if meaning in _MEANINGS and not may_be_finer:
         data_type, semantic_type = _MEANINGS[meaning]
     elif _has_no_width(found):
         scale = dict(part.split("=") for part in (found.semantic_type or "").split(";")[1:]).get("scale", "0")
-        data_type = T.DecimalType(38, min(int(scale), 38))
-    elif meaning in _TIMES or isinstance(data_type, T.StructType | T.MapType):
+        data_type = T.DecimalType(38, max(0, min(int(scale), 38)))
+    # Times of day become texts, as a declared string would.
+    elif meaning in TIMES or isinstance(data_type, T.StructType | T.MapType):
         data_type = T.StringType()
     elif isinstance(data_type, T.ByteType | T.ShortType):
         data_type = T.IntegerType()
     elif isinstance(data_type, T.TimestampNTZType):
         data_type = T.TimestampType()
-    known = _is_column_type(data_type)
+    known = is_column_type(data_type)
     return Column(found.name, data_type, semantic_type=semantic_type, declared=False) if known else None
 
 
@@ -179,74 +178,6 @@ def _has_no_width(found: EventField) -> bool:
     """Whether a field is a decimal of which only the scale is known, or one that Spark has no type for."""
     is_coded = isinstance(found.data_type, T.StringType | T.BinaryType)
     return is_coded and (found.semantic_type or "").startswith(DECIMAL)
-
-
-def union_members(data_type: T.DataType) -> list[T.StructField]:
-    """The members of a struct that stands for an Avro union of several types, of which one has the value; else none.
-
-    Spark's Avro reader calls them member0, member1 and so on ("Apache Avro Data Source Guide").
-    """
-    members = data_type.fields if isinstance(data_type, T.StructType) else []
-    is_union = len(members) > 1 and [item.name for item in members] == [f"member{at}" for at in range(len(members))]
-    return members if is_union else []
-
-
-def is_wider(wide: T.DataType, narrow: T.DataType) -> bool:
-    """Whether every value of `narrow` is one of `wide`, and Hudi can rewrite a column of the one as the other."""
-    if wide == narrow:
-        return False
-    if isinstance(wide, T.DecimalType) and isinstance(narrow, T.DecimalType):
-        return wide.scale >= narrow.scale and wide.precision - wide.scale >= narrow.precision - narrow.scale
-    return (type(narrow), type(wide)) in (
-        (T.IntegerType, T.LongType),
-        (T.FloatType, T.DoubleType),
-        (T.IntegerType, T.DoubleType),
-    )
-
-
-def _is_column_type(data_type: T.DataType) -> bool:
-    return isinstance(
-        data_type,
-        T.BooleanType
-        | T.IntegerType
-        | T.LongType
-        | T.FloatType
-        | T.DoubleType
-        | T.StringType
-        | T.BinaryType
-        | T.DateType
-        | T.TimestampType
-        | T.DecimalType,
-    )
-
-
-def _is_convertible(found: EventField, wanted: T.DataType) -> bool:
-    """Whether some values can be converted; those that cannot are quarantined one by one (`ingest.decode.types`)."""
-    data_type = found.data_type
-    if isinstance(data_type, T.NullType | T.StringType) or isinstance(wanted, T.StringType) or data_type == wanted:
-        return True
-    if isinstance(wanted, T.ArrayType):
-        return isinstance(data_type, T.ArrayType) and _is_convertible(
-            EventField(found.name, data_type.elementType, found.semantic_type), wanted.elementType
-        )
-    if members := union_members(data_type):
-        return any(_is_convertible(replace(found, data_type=item.dataType), wanted) for item in members)
-    if isinstance(data_type, T.StructType):
-        return isinstance(wanted, T.DecimalType) and {"scale", "value"} == set(data_type.names)
-    if isinstance(data_type, T.BinaryType):
-        return found.semantic_type is not None
-    return _are_numbers(found, wanted)
-
-
-def _are_numbers(found: EventField, wanted: T.DataType) -> bool:
-    """Whether both are numbers, also as what dates and timestamps count: a timestamp's unit its semantic type says."""
-    data_type = found.data_type
-    if isinstance(wanted, T.DateType | T.TimestampType):
-        return isinstance(data_type, T.IntegralType | T.DateType | T.TimestampType | T.TimestampNTZType)
-    if isinstance(data_type, T.DateType | T.TimestampType):
-        has_unit = isinstance(data_type, T.DateType) or found.semantic_type is not None
-        return has_unit and isinstance(wanted, T.IntegerType | T.LongType)
-    return not isinstance(wanted, T.BinaryType) and isinstance(data_type, T.NumericType | T.BooleanType)
 
 
 def _with_silver(table: Table, silver: Sequence[Column] | None) -> tuple[dict[str, Column], list[Difference]]:
@@ -358,7 +289,7 @@ def _with_version(
         findings += [
             finding for name, seen in names.items() if (finding := _of_column(columns[name], seen, table)) is not None
         ]
-    findings += [_of_added(seen, policy) for seen in added]
+    findings += [_of_added(seen, table) for seen in added]
     required, dropped = _dropped(table, version, names)
     after = {**columns, **{finding.column.name: finding.column for finding in findings if finding.column is not None}}
     refused = {finding.name: finding.refused for finding in findings if finding.refused is not None}
@@ -371,10 +302,10 @@ def _of_column(column: Column, seen: EventField, table: Table) -> _Finding | Non
     """What a column's field makes of a run; None where both have one type, or nothing tells them apart."""
     policy = table.options.schema_policy
     expected = column.source_type.simpleString()
-    if not _is_convertible(seen, column.source_type):
+    if not is_convertible(seen.data_type, seen.semantic_type, column.source_type):
         told = f"column {column.name}: a {seen.data_type.simpleString()} is never a {expected}"
         return _refused(seen, "incompatible", expected, policy.incompatible, told)
-    found = natural(seen)
+    found = natural(seen, table)
     if found is None or _has_no_width(seen):
         return None
     if is_wider(found.data_type, column.source_type):
@@ -399,9 +330,9 @@ def _widened(column: Column, to: T.DataType, policy: SchemaPolicy, *, is_fixed: 
     return _noted(column.name, "widen", to.simpleString(), expected, policy.widen, effect, after)
 
 
-def _of_added(seen: EventField, policy: SchemaPolicy) -> _Finding:
+def _of_added(seen: EventField, table: Table) -> _Finding:
     """What a field that nobody declared makes of a run."""
-    found = natural(seen)
+    policy, found = table.options.schema_policy, natural(seen, table)
     shown = seen.data_type.simpleString()
     is_name = is_column_name(seen.name) and not RESERVED.fullmatch(seen.name.lower())
     if policy.add != "keep" and (found is None or not is_name):

@@ -8,8 +8,9 @@ from py4j.protocol import Py4JJavaError
 
 from ingest.config.lake import is_on_s3
 from ingest.silver import change_log
-from ingest.silver.hudi import HudiTable, compaction_error
+from ingest.silver.hudi import HudiTable
 from ingest.silver.table import SilverTable
+from ingest.silver.write_errors import compaction_error
 
 # A batch of so many rows that it writes this share of the table's files at once makes each read take four times as long
 # (docs/performance.md), and is compacted when nothing waits behind it.
@@ -67,7 +68,7 @@ def _is_planned(table: HudiTable) -> bool:
     try:
         return table.timeline.has_planned_compaction()
     except Py4JJavaError as error:
-        raise compaction_error(error, table.options) from error
+        raise compaction_error(error, where=table.options.relation) from error
 
 
 def _is_due(table: HudiTable) -> bool:
@@ -77,7 +78,7 @@ def _is_due(table: HudiTable) -> bool:
         timeline = table.timeline.active()
         return _has_logs(timeline) if is_on_s3(table.path) else _ends_with_a_large_batch(timeline)
     except Py4JJavaError as error:
-        raise compaction_error(error, table.options) from error
+        raise compaction_error(error, where=table.options.relation) from error
 
 
 def _has_logs(timeline: Any) -> bool:

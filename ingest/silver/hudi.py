@@ -5,9 +5,8 @@ Silver, its histories and its companion tables each describe their table with `T
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal
@@ -18,11 +17,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from ingest.config.lake import is_on_s3
-from ingest.errors import LakeError, UnavailableError, WriteError
+from ingest.errors import LakeError
+from ingest.silver.process_lock import require_held
 from ingest.silver.timeline import Timeline
-from ingest.spark import s3
-from ingest.spark.jvm import java_class, root_cause
-from ingest.spark.passing import may_pass
+from ingest.silver.write_errors import compaction_error, write_error
+from ingest.spark.jvm import java_class
+from ingest.spark.shared import Shared
 
 TableType = Literal["mor", "cow"]
 Operation = Literal["upsert", "bulk_insert", "delete", "insert_overwrite_table"]
@@ -312,9 +312,10 @@ class HudiTable:
         self._write(rows.limit(0), "upsert", metadata, _KEEPS_ONE_VERSION)
 
     def plan_compaction(self) -> None:
-        """Plans a compaction of what is written, however few its commits are."""
-        self._settle()
-        self._call_compaction("schedule", {"hoodie.compact.inline.max.delta.commits": "1"})
+        """Plans a compaction of what is written, however few its commits are; after a commit that is being made."""
+        with self._committing():
+            self._settle()
+            self._call_compaction("schedule", {"hoodie.compact.inline.max.delta.commits": "1"})
 
     def compact(self) -> None:
         """Carries out the compactions that are planned. Other commits may be made meanwhile."""
@@ -323,8 +324,9 @@ class HudiTable:
         self._settle()
 
     def _settle(self) -> None:
-        """Before anything is written or cleaned: it must be the newest commit (`Timeline.await_past`), and log files
-        must go to their own base files (`Timeline.settle`)."""
+        """Before anything is written or cleaned: no other process may write the table (`require_held`), it must be the
+        newest commit (`Timeline.await_past`), and log files must go to their own base files (`Timeline.settle`)."""
+        require_held(self.spark, self.path, where=self.options.relation)
         if not self.exists():
             return
         try:
@@ -342,7 +344,7 @@ class HudiTable:
             self.spark.sql(call)
         except (PySparkException, Py4JJavaError) as error:
             self._withdraw_unreadable()
-            raise compaction_error(error, self.options) from error
+            raise compaction_error(error, where=self.options.relation) from error
 
     def _withdraw_unreadable(self) -> None:
         """After a write that failed: of a commit that was not written to its end nothing stays."""
@@ -356,85 +358,27 @@ class HudiTable:
     def _write(
         self, rows: DataFrame, operation: Operation, metadata: Mapping[str, str], more: Mapping[str, str] = _NOTHING
     ) -> None:
-        self._settle()
         options = {**self.options.as_hudi(), "hoodie.datasource.write.operation": operation, **metadata, **more}
         if metadata:
             options["hoodie.datasource.write.commitmeta.key.prefix"] = "lake."
-        try:
-            rows.write.format("hudi").options(**options).mode("append").save(self.path)
-        except (PySparkException, Py4JJavaError) as error:
-            self._withdraw_unreadable()
-            raise write_error(error, where=self.path) from error
+        with self._committing():
+            self._settle()
+            try:
+                rows.write.format("hudi").options(**options).mode("append").save(self.path)
+            except (PySparkException, Py4JJavaError) as error:
+                self._withdraw_unreadable()
+                raise write_error(error, where=self.path) from error
+
+    def _committing(self) -> AbstractContextManager[object]:
+        """The lock of who commits or plans a compaction. Another thread may carry one out meanwhile.
+
+        Of a table below version 8, a commit that begins while a plan is made writes its logs behind a base file that
+        the compaction replaces, and no reader finds them (`ScheduleCompactionActionExecutor` and `HoodieAppendHandle`
+        of Hudi 1.2). One that began before it keeps the plan from being made.
+        """
+        return Shared.of(self.spark).lock(f"{self.path}: commits")
 
 
 def literal(text: str) -> str:
     """A text for Spark SQL."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-# A writer that begins rolls back what another one has not completed: its timeline lacks that then.
-_ANOTHER_WRITES = r"WriteConflict|LockException|acquire lock|/\.hoodie/\S+\.(requested|inflight)\S* does not exist"
-# What to do about an error of Spark or Hudi, by what it says.
-_TO_DO = {
-    "OutOfMemoryError|heap space|GC overhead": (
-        "give Spark more memory (LAKE_MEMORY), or land less at a time: lower batch_bytes of the connection"
-    ),
-    _ANOTHER_WRITES: "another process writes this table: let one of them end first",
-    "is not a Parquet file|orrupt|EOFException|FileNotFound|[Nn]o such file|does not exist": (
-        "a file of the table is broken or gone: restore the file that is named from a copy, or move the table away to "
-        "land it anew"
-    ),
-    "Config conflict": (
-        "the table's own settings (.hoodie/hoodie.properties) have the value that is named last: rename the table back "
-        "if it was renamed, or move one that something else has made away, to land it anew"
-    ),
-    "ClusteringUpdate|pending clustering": (
-        "another writer has planned a clustering of the table: carry it out (`call run_clustering(path => ..., "
-        "op => 'execute')`) and run again, which puts the rows into their buckets"
-    ),
-    "[Ss]chema|[Cc]ast|INCOMPATIBLE|UNRESOLVED_COLUMN": (
-        "compare the declared columns with those of the table: `lake plan` shows how they differ"
-    ),
-}
-_DOES_NOT_ANSWER = "see that the lake's storage and its catalog answer, and can be reached from here"
-_LOOK_IT_UP = "correct what the message names; `--debug` shows the whole error"
-
-
-def write_error(error: Exception, *, where: str) -> LakeError:
-    """What kept Spark or Hudi from writing, as an error that says what to do: `UnavailableError` where it may pass."""
-    text, passes = str(error), may_pass(error)
-    if action := s3.to_do(text):
-        return (UnavailableError if passes else WriteError)(
-            f"S3 {'does not serve it now' if passes else 'refuses it'}: {root_cause(error)}",
-            where=where,
-            action=f"{action}; nothing of this batch was landed, run again then",
-        )
-    if (
-        "Permission denied" in text
-        or "Read-only file system" in text
-        or "Mkdirs failed" in text
-        or "AccessDenied" in text
-    ):
-        return WriteError(
-            "the lake cannot be written here",
-            where=where,
-            expected="a folder this user may write to",
-            action="check LAKE_HOME (or spark.sql.warehouse.dir in the profile) and its rights; nothing was landed",
-        )
-    if "No space left" in text:
-        return UnavailableError("the disk is full", where=where, action="free space and run again; nothing was landed")
-    told = root_cause(error)
-    kind = next((kind for kind in _TO_DO if re.search(kind, told)), "")
-    action = _TO_DO.get(kind) or (_DOES_NOT_ANSWER if passes else _LOOK_IT_UP)
-    return (UnavailableError if passes or kind == _ANOTHER_WRITES else WriteError)(
-        told, where=where, action=f"{action}; nothing of this batch was landed, run again then"
-    )
-
-
-def compaction_error(error: Exception, options: TableOptions) -> WriteError:
-    """What kept a table from being compacted."""
-    return WriteError(
-        f"it cannot be compacted: {root_cause(error)}",
-        where=options.relation,
-        action="what was read is landed, and readers see it; it is tried again after the next batch, or run",
-    )

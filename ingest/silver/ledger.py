@@ -21,8 +21,9 @@ from ingest.errors import WriteError
 from ingest.silver.catalog.base import Entry
 from ingest.silver.catalog.hive import HiveCatalog
 from ingest.silver.file_groups import require_whole
-from ingest.silver.hudi import HudiTable, TableOptions, write_error
+from ingest.silver.hudi import HudiTable, TableOptions
 from ingest.silver.process_lock import one_process
+from ingest.silver.write_errors import write_error
 from ingest.spark.jvm import refresh, root_cause
 from ingest.spark.passing import may_pass
 from ingest.spark.shared import Shared

@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 from ingest.config.extras import boto3_for_lake
 from ingest.config.lake import is_on_s3
 from ingest.errors import LakeError, UnavailableError
-from ingest.silver.hudi import write_error
+from ingest.silver.write_errors import write_error
 from ingest.spark.shared import Shared
 
 # So long is waited for another process, and so long between two looks, in seconds.
@@ -48,6 +48,11 @@ class _Lock(Protocol):
 
     def holder(self) -> str:
         """Who holds it, as far as it is known."""
+        ...
+
+    @property
+    def may_be_taken(self) -> bool:
+        """Whether another process may have taken it over by now."""
         ...
 
     def release(self) -> bool:
@@ -76,8 +81,7 @@ def one_process(spark: SparkSession, path: str, *, where: str) -> Iterator[None]
     WriteError
         The lock cannot be written.
     """
-    shared = Shared.of(spark)
-    held: dict[str, _Held] = shared.remembered("tables that are written")
+    shared, held = Shared.of(spark), _held(spark)
     with shared.lock(f"{path}.lock"):
         if path not in held:
             lock = _lock_beside(path)
@@ -96,12 +100,34 @@ def one_process(spark: SparkSession, path: str, *, where: str) -> Iterator[None]
                 del held[path]
                 was_held = mine.lock is None or mine.lock.release()
     if not was_held:
-        raise UnavailableError(
-            f"another process has taken over its lock, which this one had not renewed for {LEFT_AFTER_S:.0f} s",
-            where=where,
-            expected="a process that is not paused, and a storage that answers, while it writes",
-            action="run again: what was written is written again, nothing of this batch was landed",
-        )
+        raise _taken_over(where)
+
+
+def require_held(spark: SparkSession, path: str, *, where: str) -> None:
+    """Before a commit: what it is made of was read under the lock, and another process may have it by now.
+
+    Raises
+    ------
+    UnavailableError
+        This process holds the table's lock, and has not renewed it for so long that another one may take it over.
+    """
+    held = _held(spark).get(path)
+    if held is not None and held.lock is not None and held.lock.may_be_taken:
+        raise _taken_over(where)
+
+
+def _held(spark: SparkSession) -> dict[str, _Held]:
+    held: dict[str, _Held] = Shared.of(spark).remembered("tables that are written")
+    return held
+
+
+def _taken_over(where: str) -> UnavailableError:
+    return UnavailableError(
+        f"another process has taken over its lock, which this one had not renewed for {LEFT_AFTER_S:.0f} s",
+        where=where,
+        expected="a process that is not paused, and a storage that answers, while it writes",
+        action="run again, which goes on from the last commit",
+    )
 
 
 def _await(lock: _Lock, where: str) -> None:
@@ -162,6 +188,11 @@ class FileLock:
             return self._path.read_text(encoding="utf-8")
         return str(self._path)
 
+    @property
+    def may_be_taken(self) -> bool:
+        """Never: it ends with the process."""
+        return False
+
     def release(self) -> bool:
         """Lets it go."""
         self._opened.close()
@@ -178,6 +209,8 @@ class ObjectLock:
         self._where = f"s3://{bucket}/{key}"
         # What it holds, and its ETag: of this process once it is taken; of another one, and since when, before.
         self._text, self._etag, self._since = "", "", 0.0
+        # When it was written the last time, by the clock of this process.
+        self._renewed = 0.0
         self._ends = threading.Event()
         self._renewing: threading.Thread | None = None
 
@@ -198,6 +231,11 @@ class ObjectLock:
         """Who holds it, as the object says."""
         return self._text
 
+    @property
+    def may_be_taken(self) -> bool:
+        """Whether it was not written for as long as others wait for it."""
+        return time.monotonic() - self._renewed > LEFT_AFTER_S
+
     def release(self) -> bool:
         """Lets it go; whether no other process has taken it over."""
         self._ends.set()
@@ -216,7 +254,7 @@ class ObjectLock:
 
     def _written(self, condition: dict[str, str]) -> bool:
         """Writes the object on a condition; whether it is this process's now."""
-        text = f"{_this_process()} {uuid.uuid4()}"
+        text, began = f"{_this_process()} {uuid.uuid4()}", time.monotonic()
         answer = self._call("put_object", Body=text.encode(), **condition)
         etag = str(answer["ETag"]) if answer else ""
         if not answer:
@@ -224,7 +262,7 @@ class ObjectLock:
             found, etag = self._found()
             if found != text:
                 return False
-        self._text, self._etag = text, etag
+        self._text, self._etag, self._renewed = text, etag, began
         return True
 
     def _found(self) -> tuple[str, str]:

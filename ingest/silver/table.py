@@ -26,9 +26,10 @@ from ingest.schema.masking import fingerprint, salt_of
 from ingest.silver.catalog.base import Entry
 from ingest.silver.catalog.hive import HiveCatalog
 from ingest.silver.catalog.kinds import catalog_of
-from ingest.silver.hudi import HudiTable, TableOptions, write_error
+from ingest.silver.hudi import HudiTable, TableOptions
 from ingest.silver.process_lock import one_process
 from ingest.silver.state import ARRIVALS_KEY, NONE_ARRIVED, STATE_KEY, State
+from ingest.silver.write_errors import write_error
 
 # `__op` of a row that an upsert removes from the partition that it leaves: no reader sees one.
 LEFT = "left"

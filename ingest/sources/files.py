@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from ingest.config.connections import FilesConnection
 from ingest.config.tables import Table
-from ingest.errors import InputError, UnavailableError
+from ingest.errors import AbsentFolderError, InputError, UnavailableError
 from ingest.sources.base import NOTHING_WITHHELD, Source, Unread, Withheld
 from ingest.sources.raw import UNTOLD, EventFile, RawFiles
 from ingest.spark import s3
@@ -25,6 +26,10 @@ from ingest.spark.jvm import java_class, root_cause
 
 # What Hadoop passes over.
 _HIDDEN = ("_", ".")
+_STATUS = re.compile(
+    r"path=(?P<path>.*); isDirectory=false; length=(?P<length>\d+);.*?; modification_time=(?P<modified_ms>\d+)",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,8 @@ class FilesPosition:
 def listing(spark: SparkSession, table: Table) -> tuple[str, list[EventFile]]:
     """The qualified path of a topic's folder and every file below it, through Hadoop's file systems (local, HDFS, S3).
 
-    Files that begin with `_` or `.` are what writers have not finished, or keep for themselves: they are left out.
+    Files that begin with `_` or `.`, or have no byte, are what writers have not finished, or keep for themselves: they
+    are left out.
 
     Raises
     ------
@@ -99,18 +105,14 @@ def listing(spark: SparkSession, table: Table) -> tuple[str, list[EventFile]]:
     assert isinstance(table.connection, FilesConnection)
     folder = table.connection.folder_of(table.options.topic)
     try:
-        files = (
-            spark.read.format("binaryFile")
-            .option("recursiveFileLookup", "true")
-            .load(folder)
-            .select("path", "length", "modificationTime")
-            .selectExpr("path", "length", "unix_millis(modificationTime) as modified_ms")
-        )
+        # Spark lists the folder as it is loaded. Its rows would ask for each file once more: on S3 a request each.
+        loaded = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(folder)._jdf
+        listed = loaded.queryExecution().analyzed().relation().location().allFiles().mkString("\0")
         path = java_class(spark, "org.apache.hadoop.fs.Path")(folder)
         system = path.getFileSystem(spark._jsc.hadoopConfiguration())
         root = str(system.makeQualified(path).toString())
-        found = [EventFile(row.path, row.length, row.modified_ms) for row in files.collect()]
-        return root, [*found, *_not_listed(root)]
+        found = map(_of_status, filter(None, listed.split("\0")))
+        return root, [*(file for file in found if file.size), *_not_listed(root)]
     except AnalysisException as error:
         raise no_such_folder(folder) from error
     except Py4JJavaError as error:
@@ -120,6 +122,13 @@ def listing(spark: SparkSession, table: Table) -> tuple[str, list[EventFile]]:
             expected="a folder that can be listed and read from here",
             action=s3.to_do(str(error)) or "check `path` of the connection, and the rights of the folder",
         ) from error
+
+
+def _of_status(text: str) -> EventFile:
+    """A file by the text of Hadoop's `FileStatus`: one answer of Java's has those of all files."""
+    found = _STATUS.search(text)
+    assert found, text
+    return EventFile(found["path"], int(found["length"]), int(found["modified_ms"]))
 
 
 def _not_listed(root: str) -> Iterator[EventFile]:
@@ -135,9 +144,9 @@ def _not_listed(root: str) -> Iterator[EventFile]:
                 yield EventFile(f"file:{text}", found.st_size, found.st_mtime_ns // 1_000_000)
 
 
-def no_such_folder(path: str) -> UnavailableError:
+def no_such_folder(path: str) -> AbsentFolderError:
     """What is wrong where a topic has no folder: a sink makes it with its first file, and a disk may be away."""
-    return UnavailableError(
+    return AbsentFolderError(
         "there is no such folder",
         where=path,
         expected="a folder named as the topic, with .avro, .json, .jsonl or .parquet files below it",

@@ -14,7 +14,7 @@ from ingest.config.connections import KafkaConnection
 from ingest.config.tables import Table
 from ingest.errors import InputError
 from ingest.sources.base import NOTHING_WITHHELD, Offsets, Source, Unread, Withheld
-from ingest.sources.kafka_client import KafkaWatch, Partition, partitions, read_error
+from ingest.sources.kafka_client import NO_ID, KafkaWatch, Partition, partitions, read_error
 from ingest.sources.raw import RawRecords
 
 # So many records of each range say how long its records are.
@@ -45,6 +45,21 @@ class TopicPosition:
     topic_id: str
     next: Mapping[int, int] = field(default_factory=dict)
 
+    def is_unlike(self, partition: Partition) -> str:
+        """What tells that a partition is of another topic, made anew under the name; '' where nothing does.
+
+        Where there are no ids, offsets that went back tell it, and nothing else.
+        """
+        if NO_ID not in (self.topic_id, partition.topic_id):
+            return "" if self.topic_id == partition.topic_id else "was deleted and made anew"
+        at = self.next.get(partition.number, 0)
+        if at <= partition.end:
+            return ""
+        return (
+            f"was deleted and made anew, or has lost records: partition {partition.number} ends at offset "
+            f"{partition.end}, and was read up to {at}"
+        )
+
 
 @dataclass(frozen=True)
 class KafkaPosition:
@@ -61,15 +76,16 @@ class KafkaPosition:
             Records are gone that were not landed, or a topic is not the one that was read before, or is not among
             the listed: nobody but its owner can say what that means.
         """
-        ranges, lost = [], []
+        ranges, lost, is_anew = [], [], False
         listed = sorted(listed)
         for topic in sorted(self.topics.keys() - {partition.topic for partition in listed}):
             lost.append(f"{topic} was read, and is none of the table's topics now, or may not be described")
         for partition in listed:
             known = self.topics.get(partition.topic)
             name = f"{partition.topic}, partition {partition.number}"
-            if known and known.topic_id != partition.topic_id:
-                lost.append(f"{partition.topic} was deleted and made anew")
+            if known and (unlike := known.is_unlike(partition)):
+                lost.append(f"{partition.topic} {unlike}")
+                is_anew = True
                 continue
             # A partition that was added later begins with its first record, which is the first there ever was.
             start = known.next.get(partition.number, 0) if known else partition.first
@@ -80,10 +96,6 @@ class KafkaPosition:
             elif start < partition.end:
                 ranges.append(Range(partition.topic, partition.number, start, partition.end))
         if lost:
-            is_anew = any(
-                partition.topic in self.topics and self.topics[partition.topic].topic_id != partition.topic_id
-                for partition in listed
-            )
             # Offsets tell which of two changes came later where a log does not: those of two topics do not compare.
             first = "raise the table's `epoch` by one, for offsets begin again; " if is_anew else ""
             raise InputError(
@@ -104,8 +116,7 @@ class KafkaPosition:
         offsets = {}
         for partition in listed:
             known = self.topics.get(partition.topic)
-            is_same = known and known.topic_id == partition.topic_id
-            begin = known.next.get(partition.number, 0) if known and is_same else 0
+            begin = known.next.get(partition.number, 0) if known and not known.is_unlike(partition) else 0
             offsets[partition.topic, partition.number] = min(max(begin, partition.first), partition.end)
         return KafkaPosition().advanced(listed, offsets)
 
@@ -114,9 +125,11 @@ class KafkaPosition:
         ids = {partition.topic: partition.topic_id for partition in listed}
         topics = dict(self.topics)
         for (topic, number), offset in sorted(next_offsets.items()):
-            known = topics.get(topic)
-            offsets = dict(known.next) if known and known.topic_id == ids[topic] else {}
-            topics[topic] = TopicPosition(ids[topic], {**offsets, number: offset})
+            known, topic_id = topics.get(topic), ids[topic]
+            if known and topic_id == NO_ID:
+                topic_id = known.topic_id
+            offsets = dict(known.next) if known and known.topic_id in (topic_id, NO_ID) else {}
+            topics[topic] = TopicPosition(topic_id, {**offsets, number: offset})
         return KafkaPosition(topics)
 
     def to_text(self) -> str:

@@ -20,14 +20,16 @@ from pyspark.sql import SparkSession
 
 from ingest.config.connections import KafkaConnection
 from ingest.config.tables import Table
-from ingest.errors import InputError, UnavailableError
+from ingest.errors import AbsentError, InputError, UnavailableError
 from ingest.sources.base import Offsets
 from ingest.spark.jvm import java_class, root_cause
 from ingest.spark.shared import Shared
 
 log = logging.getLogger(__name__)
 
-_TIMEOUT_S = 20
+_TIMEOUT_MS = 20_000
+# The id of every topic where brokers tell none: before Kafka 2.8, and those of others that speak its protocol.
+NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 # What is shared: a session's clients, by their connections' settings, and the topics whose settings were looked at.
@@ -36,7 +38,7 @@ CLIENTS, _LOOKED_AT = "Kafka's clients", "settings of Kafka's topics"
 
 @dataclass(frozen=True, order=True)
 class Partition:
-    """A partition as the broker has it: its first offset, and the one behind its last record."""
+    """A partition as the broker has it: its topic's id, its first offset, and the one behind its last record."""
 
     topic: str
     topic_id: str
@@ -63,7 +65,7 @@ def partitions(spark: SparkSession, table: Table) -> list[Partition]:
     client = _client(spark, connection)
     try:
         names = _topics(client, table)
-        described = _answer(client.describeTopics(_java_list(spark, names)).allTopicNames()) if names else {}
+        described = client.describeTopics(_java_list(spark, names)).allTopicNames().get() if names else {}
         found = [
             (name, str(described[name].topicId().toString()), int(part.partition()))
             for name in names
@@ -72,11 +74,13 @@ def partitions(spark: SparkSession, table: Table) -> list[Partition]:
         firsts = _offsets(spark, client, found, "earliest")
         ends = _offsets(spark, client, found, "latest")
     except Py4JJavaError as error:
-        told = _broker_error(error, table, where)
+        told = _broker_error(error, table, connection, where)
         if isinstance(told, UnavailableError):
             _forget(spark, connection)
         raise told from error
     _warn_of_compacted(spark, connection, client, names)
+    if any(topic_id == NO_ID for _, topic_id, _ in found):
+        _warn_of_no_ids(spark, connection)
     return [Partition(*place, firsts[place], ends[place]) for place in found]
 
 
@@ -184,25 +188,20 @@ def _topics(client: Any, table: Table) -> list[str]:
     def is_of_rows(name: str) -> bool:
         return name.count(".") >= 2 and not name.startswith("__") and name != table.transaction_topic
 
-    matching = {name for name in map(str, _answer(client.listTopics().names())) if pattern.fullmatch(name)}
+    matching = {name for name in map(str, client.listTopics().names().get()) if pattern.fullmatch(name)}
     return sorted({table.options.topic, *filter(is_of_rows, matching)})
 
 
 def _warn_of_compacted(spark: SparkSession, connection: KafkaConnection, client: Any, topics: Sequence[str]) -> None:
     """Says of each topic once that it is compacted, where that is so and may be asked."""
-    key = _client_key(connection)
-    shared = Shared.of(spark)
-    with shared.lock(_LOOKED_AT):
-        looked_at = shared.remembered(_LOOKED_AT)
-        unknown = [topic for topic in topics if (key, topic) not in looked_at]
-        looked_at |= {(key, topic): True for topic in unknown}
+    unknown = _not_looked_at(spark, connection, topics)
     if not unknown:
         return
     resource = java_class(spark, "org.apache.kafka.common.config.ConfigResource")
     of_topic = java_class(spark, "org.apache.kafka.common.config.ConfigResource$Type").TOPIC
     resources = {topic: resource(of_topic, topic) for topic in unknown}
     try:
-        told = _answer(client.describeConfigs(_java_list(spark, resources.values())).all())
+        told = client.describeConfigs(_java_list(spark, resources.values())).all().get()
     except Py4JJavaError as error:
         log.debug("the topics' settings may not be read: %s", _reason(error))
         return
@@ -216,6 +215,27 @@ def _warn_of_compacted(spark: SparkSession, connection: KafkaConnection, client:
             )
 
 
+def _warn_of_no_ids(spark: SparkSession, connection: KafkaConnection) -> None:
+    """Says once of a connection what cannot be seen where its brokers tell no ids of topics."""
+    if _not_looked_at(spark, connection, [NO_ID]):
+        log.warning(
+            "%s: the brokers tell no ids of topics (Kafka does from 2.8 on). A topic that was made anew is known by "
+            "offsets that went back; one that has more records by then than were landed lacks its first ones. Whenever "
+            "a topic is made anew, run `lake position ... --to earliest`, and raise `epoch` before the next run",
+            connection.bootstrap_servers,
+        )
+
+
+def _not_looked_at(spark: SparkSession, connection: KafkaConnection, topics: Sequence[str]) -> list[str]:
+    """Those of the topics that are asked for here for the first time."""
+    key, shared = _client_key(connection), Shared.of(spark)
+    with shared.lock(_LOOKED_AT):
+        looked_at = shared.remembered(_LOOKED_AT)
+        unknown = [topic for topic in topics if (key, topic) not in looked_at]
+        looked_at |= {(key, topic): True for topic in unknown}
+    return unknown
+
+
 def _offsets(
     spark: SparkSession, client: Any, places: Sequence[tuple[str, str, int]], of: str
 ) -> dict[tuple[str, str, int], int]:
@@ -227,12 +247,8 @@ def _offsets(
         wanted.put(key, spec)
     committed = java_class(spark, "org.apache.kafka.common.IsolationLevel").READ_COMMITTED
     options = java_class(spark, "org.apache.kafka.clients.admin.ListOffsetsOptions")(committed)
-    told = _answer(client.listOffsets(wanted, options).all())
+    told = client.listOffsets(wanted, options).all().get()
     return {place: int(told.get(key).offset()) for place, key in keys.items()}
-
-
-def _answer(future: Any) -> Any:
-    return future.get()
 
 
 def _java_list(spark: SparkSession, items: Iterable[str]) -> Any:
@@ -249,14 +265,25 @@ def _client(spark: SparkSession, connection: KafkaConnection) -> Any:
         clients = shared.remembered(CLIENTS)
         if key not in clients:
             settings = java_class(spark, "java.util.Properties")()
-            limits = {"default.api.timeout.ms": str(_TIMEOUT_S * 1000), "request.timeout.ms": str(_TIMEOUT_S * 500)}
-            for name, value in {**limits, **connection.settings}.items():
+            for name, value in {**connection.settings, **_limits(connection)}.items():
                 settings.setProperty(name, value)
             try:
                 clients[key] = java_class(spark, "org.apache.kafka.clients.admin.AdminClient").create(settings)
             except Py4JJavaError as error:
                 raise _refused(error, connection) from None
         return clients[key]
+
+
+def _limits(connection: KafkaConnection) -> dict[str, str]:
+    """How long a call of the client may take, and one of its requests: Kafka refuses a call's that is the shorter one.
+
+    Where the connection says one of them, the other goes with it.
+    """
+    call, request = "default.api.timeout.ms", "request.timeout.ms"
+    given = {name: value for name, value in connection.settings.items() if name in (call, request)}
+    numbers = {name: int(value) for name, value in given.items() if value.isdecimal()}
+    longest = max(_TIMEOUT_MS, numbers.get(request, 0))
+    return {call: str(longest), request: str(min(_TIMEOUT_MS // 2, numbers.get(call, _TIMEOUT_MS))), **given}
 
 
 def _forget(spark: SparkSession, connection: KafkaConnection) -> None:
@@ -281,10 +308,10 @@ def _refused(error: Py4JJavaError, connection: KafkaConnection) -> InputError:
     )
 
 
-def _broker_error(error: Py4JJavaError, table: Table, where: str) -> InputError:
+def _broker_error(error: Py4JJavaError, table: Table, connection: KafkaConnection, where: str) -> InputError:
     reason = _reason(error)
     if "UnknownTopic" in reason:
-        return InputError(
+        return AbsentError(
             f"there is no topic {table.options.topic}",
             where=where,
             expected="the topic that the connector writes the table to",
@@ -297,7 +324,8 @@ def _broker_error(error: Py4JJavaError, table: Table, where: str) -> InputError:
             expected="rights to describe and read the topic",
             action="check the connection's `options`, and the rights of its user",
         )
-    return _unavailable(reason, where, expected=f"an answer within {_TIMEOUT_S} s")
+    limit = int(_limits(connection)["default.api.timeout.ms"]) / 1000
+    return _unavailable(reason, where, expected=f"an answer within {limit:g} s")
 
 
 def _unavailable(reason: str, where: str, *, expected: str) -> UnavailableError:
@@ -305,7 +333,8 @@ def _unavailable(reason: str, where: str, *, expected: str) -> UnavailableError:
         f"the brokers do not answer: {reason}",
         where=where,
         expected=expected,
-        action="see whether they run; nothing of this batch was landed",
+        action="see whether they run, and whether `options` of the connection has the `security.protocol` of the port; "
+        "nothing of this batch was landed",
     )
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from ingest.config.connections import KinesisConnection
 from ingest.config.extras import required
-from ingest.errors import InputError, LakeError, UnavailableError
+from ingest.errors import AbsentError, InputError, LakeError, UnavailableError
 from ingest.sources.base import Offsets
 
 log = logging.getLogger(__name__)
@@ -193,7 +193,7 @@ def _told(where: str) -> Iterator[None]:
 def _of_the_api(code: str, message: str, where: str) -> InputError:
     told = f"{code}: {message}"
     if code.startswith("ResourceNotFound"):
-        return InputError(
+        return AbsentError(
             f"there is no such stream or shard: {message}",
             where=where,
             expected="the stream that the table's events are put into, named as `topic`",

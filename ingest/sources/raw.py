@@ -27,8 +27,13 @@ ENCODINGS: dict[str, Encoding] = {
 # as well (`.gz.parquet`, `.json.gz`).
 SINK_ENDING = r"\.(\w+|\w+\.parquet|\w+\.gz)"
 _SINK_NAME = re.compile(r".*?\+(?P<partition>\d+)\+(?P<offset>\d+)(?P<end>\+\d+)?" + SINK_ENDING)
+# A sink's name without its ending. With another `file.delim` the offset's ten digits, as sinks pad it, tell it from a
+# name with a date.
+_SINKS = r".*(\+\d+\+\d+|\D\d+\D+\d{10,})"
 # What a sink writes beside a file of values (`store.kafka.keys`, `store.kafka.headers`).
-_BESIDE_VALUES = re.compile(r".*\+\d+\+\d+\.(keys|headers)\.[\w.]+")
+_BESIDE_VALUES = re.compile(rf"{_SINKS}\.(keys|headers)\.[\w.]+")
+# What has no ending, of which `.gz` would say no more than how it is compressed: a sink's name, or one without a point.
+_WITHOUT_ENDING = re.compile(rf"[^.]*|{_SINKS}")
 # Stands in a path for bytes that are not UTF-8.
 UNTOLD = "\ufffd"
 
@@ -39,8 +44,9 @@ def encoding_of(name: str) -> Encoding | None:
         return None
     text = re.sub(r"\.gz$", "", name, flags=re.IGNORECASE)
     found = ENCODINGS.get("." + text.rpartition(".")[2].lower())
-    is_read = text == name or (found == "json" and name.endswith(".gz"))
-    return found if is_read or found is None else "unread"
+    if text == name or (found == "json" and name.endswith(".gz")):
+        return found
+    return "unread" if found is not None or _WITHOUT_ENDING.fullmatch(text) else None
 
 
 @dataclass(frozen=True, order=True)

@@ -28,7 +28,7 @@ from ingest.config.connections import (
 )
 from ingest.config.project import Project
 from ingest.config.tables import Table
-from ingest.errors import InputError, LakeError, UnavailableError
+from ingest.errors import AbsentError, InputError, LakeError, UnavailableError
 from ingest.sources.files import no_such_folder
 from ingest.sources.kinesis_client import StreamClient, require_boto3
 from ingest.sources.raw import encoding_of
@@ -84,7 +84,7 @@ def _beside(project: Project, table: Table) -> dict[str, Look]:
     looks: dict[str, Look] = {}
     connection, options = table.connection, table.options
     if options.consistent == "transaction":
-        looks["transactions"] = partial(_topic, project, table, table.transaction_topic)
+        looks["transactions"] = partial(_transactions, project, table)
     if isinstance(connection, KafkaConnection):
         looks[f"connection {options.connection}"] = partial(_brokers, connection, options.connection)
     if connection.registry:
@@ -144,6 +144,14 @@ def _topic(project: Project, table: Table, topic: str) -> str:
             action="check the rights of the folder and of those above it",
         ) from error
     return f"{topic}, {number:,} files of events"
+
+
+def _transactions(project: Project, table: Table) -> str:
+    """The transaction topic of a table's source, which Debezium makes with the first transaction."""
+    try:
+        return _topic(project, table, table.transaction_topic)
+    except AbsentError:
+        return f"{table.transaction_topic}, which is not there: no transaction has ended"
 
 
 def _stream(connection: KinesisConnection, name: str) -> str:
@@ -242,12 +250,13 @@ def _shown(server: _Server) -> str:
 def _registry(connection: RegistryConnection) -> str:
     try:
         response = httpx.get(connection.url, auth=connection.auth, timeout=_ONE_S)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, ImportError, ValueError, OSError) as error:
         raise UnavailableError(
             f"the schema registry cannot be reached: {error}",
             where=connection.url,
             expected="a registry that answers",
-            action="check `registry.url` of the connection, and whether it runs and can be reached from this machine",
+            action="check `registry.url` of the connection, whether it runs and can be reached from this machine, and "
+            "what the environment has in ALL_PROXY, HTTPS_PROXY, HTTP_PROXY and SSL_CERT_FILE",
         ) from error
     if response.status_code in (401, 403) or response.status_code >= 500:
         action = "see the registry's log" if response.status_code >= 500 else "check username and password"

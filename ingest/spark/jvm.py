@@ -20,12 +20,15 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from ingest.config.rendering import is_secret
+from ingest.errors import LakeError
 
 log = logging.getLogger(__name__)
 # The classes by whose short names PySpark calls Java.
 _PYSPARK_CALLS = ("functions", "PythonUtils", "PythonSQLUtils", "SparkSession", "Column")
 # How long a process waits for the end of its Java process.
 _END_WITHIN_S = 60
+# How long one that answers no more may still take to end.
+_ENDED_WITHIN_S = 5
 
 
 def java_class(spark: SparkSession, name: str) -> Any:
@@ -119,6 +122,24 @@ def end_java(gateway: Any) -> None:
         process.wait(_END_WITHIN_S)
     except subprocess.TimeoutExpired:
         log.warning("Spark's Java process %d still runs after %d s", process.pid, _END_WITHIN_S)
+
+
+def why_java_ended() -> LakeError | None:
+    """That Spark's Java process has ended beneath this one; None while it runs, or where none was started."""
+    gateway: Any = SparkContext._gateway
+    if gateway is None:
+        return None
+    try:
+        # Its connections are closed a moment before the process is gone.
+        code = gateway.proc.wait(_ENDED_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        return None
+    return LakeError(
+        f"Spark's Java process has ended, {f'by signal {-code}' if code < 0 else f'with exit code {code}'}",
+        where=f"process {gateway.proc.pid}",
+        expected="one that runs as long as the command",
+        action="see in the system's log what ended it (a lack of memory?), and run again: what is committed stays",
+    )
 
 
 def _name_files_in_utf8() -> None:

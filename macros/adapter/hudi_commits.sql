@@ -1,6 +1,6 @@
-{#- The newest hundred commits of a Hudi table, the last one first: `commit_time`, `state_transition_time`, `action` and counts. -#}
+{#- The commits of a Hudi table's active timeline, the last one first: `commit_time`, `state_transition_time`, `action` and counts. -#}
 {% macro hudi_commits(relation) -%}
-    {%- do return(run_query("call show_commits(table => '" ~ hudi_name(relation) ~ "', limit => 100)").rows) -%}
+    {%- do return(run_query("call show_commits(table => '" ~ hudi_name(relation) ~ "', limit => 100000)").rows) -%}
 {%- endmacro %}
 
 {#-
@@ -19,16 +19,15 @@
     {%- do return(completed) -%}
 {%- endmacro %}
 
-{#- Of these, the ones that may have written rows: of a merge-on-read table, a `commit` is a compaction. -#}
-{% macro hudi_commits_of_rows(relation) -%}
-    {%- set commits = hudi_commits(relation) -%}
+{#- Of commits, the ones that may have written rows: of a merge-on-read table, a `commit` is a compaction. -#}
+{% macro hudi_commits_of_rows(commits) -%}
     {%- set is_merge_on_read = 'deltacommit' in commits | map(attribute='action') -%}
     {%- do return(commits | rejectattr('action', 'equalto', 'commit' if is_merge_on_read else 'compaction') | list) -%}
 {%- endmacro %}
 
 {#- When these were requested, the last one first; then empty texts, for `truncate table` leaves a table without a commit. -#}
 {% macro hudi_instants(relation) -%}
-    {%- do return(hudi_commits_of_rows(relation) | map(attribute='commit_time') | list + ['', '']) -%}
+    {%- do return(hudi_commits_of_rows(hudi_commits(relation)) | map(attribute='commit_time') | list + ['', '']) -%}
 {%- endmacro %}
 
 {#-

@@ -1,19 +1,24 @@
-{#- What the catalog has of a Hudi table: `columns` (`name`, `dtype`) without Hudi's own, `partitions`, `properties`. -#}
+{#-
+    What the catalog has of a table or view: `columns` (`name`, `dtype`, `comment`) without Hudi's own, `partitions`, `properties`, and
+    its `details` by name, such as Type, Provider, Location.
+-#}
 {% macro hudi_described(relation) -%}
-    {%- set columns, partitions, properties, kept = [], [], {}, {'part': ''} -%}
+    {%- set columns, partitions, properties, details, kept = [], [], {}, {}, {'part': ''} -%}
     {%- for row in run_query('describe table extended ' ~ relation) -%}
         {%- set name, value = row[0] or '', row[1] -%}
         {%- if name.startswith('# ') or not name -%}
             {%- do kept.update({'part': kept.part if name == '# col_name' else name}) -%}
         {%- elif kept.part == '' and not name.startswith('_hoodie_') -%}
-            {%- do columns.append({'name': name, 'dtype': value}) -%}
+            {%- do columns.append({'name': name, 'dtype': value, 'comment': row[2] or ''}) -%}
         {%- elif kept.part == '# Partition Information' -%}
             {%- do partitions.append(name) -%}
         {%- elif name == 'Table Properties' -%}
             {%- for key, text in modules.re.findall('([\\w.\\-]+)=(.*?)(?=, [\\w.\\-]+=|$)', value[1:-1]) -%}
                 {%- do properties.update({key: text}) -%}
             {%- endfor -%}
+        {%- else -%}
+            {%- do details.update({name: value}) -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- do return({'columns': columns, 'partitions': partitions, 'properties': properties}) -%}
+    {%- do return({'columns': columns, 'partitions': partitions, 'properties': properties, 'details': details}) -%}
 {%- endmacro %}

@@ -8,7 +8,7 @@
     with the rows. The name holds the model's: threads of the embedded session share their settings.
 -#}
 {% macro hudi_state(target, unique_id=model.unique_id) -%}
-    {%- set commits = hudi_commits_of_rows(target) -%}
+    {%- set commits = hudi_commits_of_rows(hudi_commits(target)) -%}
     {%- set instants = commits | map(attribute='commit_time') | list + ['', ''] -%}
     {%- set kept = hudi_kept_in_commit(target, hudi_state_name(unique_id), commits) -%}
     {%- set told = none if kept is none else fromjson(kept.value) -%}

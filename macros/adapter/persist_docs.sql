@@ -14,26 +14,16 @@
     {%- if not of_relation and not of_columns -%}
         {%- do return('') -%}
     {%- endif -%}
-    {%- set present, kept = {'columns': {}, 'comment': ''}, {'part': 'columns'} -%}
-    {%- set partitions = hudi_partitions() | map('lower') | list -%}
-    {%- for row in run_query('describe table extended ' ~ relation) -%}
-        {%- if not row[0] or row[0].startswith('# ') -%}
-            {%- do kept.update({'part': row[0] or kept.part}) -%}
-        {%- elif kept.part == 'columns' -%}
-            {%- do present.columns.update({row[0]: row[2] or ''}) -%}
-        {%- elif row[0] == 'Comment' -%}
-            {%- do present.update({'comment': row[1]}) -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {%- if of_relation and present.comment != model.description -%}
+    {%- set present, partitions = hudi_described(relation), hudi_partitions() | map('lower') | list -%}
+    {%- if of_relation and present.details.get('Comment', '') != model.description -%}
         {%- do run_query('alter table ' ~ relation ~ " set tblproperties ('comment' = " ~ hudi_text(model.description) ~ ')') -%}
     {%- endif -%}
     {%- if of_columns -%}
-        {%- do validate_doc_columns(relation, model.columns, present.columns.keys() | list) -%}
+        {%- do validate_doc_columns(relation, model.columns, present.columns | map(attribute='name') | list) -%}
         {%- set descriptions, changed = hudi_descriptions(), [] -%}
-        {%- for name, comment in present.columns.items() if name | lower not in partitions -%}
-            {%- if descriptions.get(name | lower, comment) != comment -%}
-                {%- do changed.append(name) -%}
+        {%- for column in present.columns if column.name | lower not in partitions -%}
+            {%- if descriptions.get(column.name | lower, column.comment) != column.comment -%}
+                {%- do changed.append(column.name) -%}
             {%- endif -%}
         {%- endfor -%}
         {%- if changed and not hudi_has_schema_of_its_name(relation) -%}
@@ -57,7 +47,7 @@
     until a merge: inserts keep it.
 -#}
 {% macro hudi_has_schema_of_its_name(relation) -%}
-    {%- set schema = hudi_kept_in_commit(relation, 'schema', hudi_commits_of_rows(relation)) -%}
+    {%- set schema = hudi_kept_in_commit(relation, 'schema', hudi_commits_of_rows(hudi_commits(relation))) -%}
     {%- do return(schema is not none and fromjson(schema.value).name == relation.identifier ~ '_record') -%}
 {%- endmacro %}
 

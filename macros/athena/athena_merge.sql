@@ -7,14 +7,49 @@
     {%- do athena_require_columns(wanted, key) -%}
     {%- do athena_require_partitions(existing) -%}
     {%- set columns = athena_merge_columns(existing, sql, wanted, on_schema_change) -%}
-    {%- call statement('main') -%}
-        {{ athena_merge_sql(existing, athena_rows(sql, wanted), key, columns, part, given) }}
-    {%- endcall -%}
+    {%- set merge = athena_merge_sql(existing, athena_rows(sql, wanted), key, columns, part, given) -%}
+    {%- if athena_partitioning() -%}
+        {%- set done = adapter.run_query_with_partitions_limit_catching(merge) -%}
+        {%- if done == 'TOO_MANY_OPEN_PARTITIONS' -%}
+            {%- do athena_replace_if_whole(existing, sql, wanted, part, given) -%}
+        {%- endif -%}
+        {#- dbt-athena reads the rows and bytes of a run from its main statement -#}
+        {%- set merge = "select '" ~ done ~ "'" -%}
+    {%- endif -%}
+    {%- call statement('main') -%} {{ merge }} {%- endcall -%}
     {{ run_hooks(post_hooks) }}
+    {%- if config.get('lf_tags_config') is not none -%}
+        {%- do adapter.add_lf_tags(target, config.get('lf_tags_config')) -%}
+    {%- endif -%}
+    {%- if config.get('lf_grants') is not none -%}
+        {%- do adapter.apply_lf_grants(target, config.get('lf_grants')) -%}
+    {%- endif -%}
     {%- do persist_docs(target, model) -%}
     {#- Each commit of Iceberg is a version of the table in Glue, which keeps a limited number -#}
-    {%- do adapter.expire_glue_table_versions(target, 4, false) -%}
+    {%- do adapter.expire_glue_table_versions(target, config.get('versions_to_keep', 4), false) -%}
     {%- do return({'relations': [target]}) -%}
+{%- endmacro %}
+
+{#- A merge that reaches more partitions than one statement writes: a select of all rows makes the table anew, a part of them cannot. -#}
+{% macro athena_replace_if_whole(existing, sql, wanted, part, given) -%}
+    {%- if part is not none or given or is_in_batch() is not none -%}
+        {{ exceptions.raise_compiler_error(
+            model.unique_id ~ ": got rows of more partitions than one statement of Athena writes (100), and a select that may be a part of the "
+            ~ "table's rows; expected fewer: select a shorter time, partition by less, such as month(...), or run it with --full-refresh, which "
+            ~ "writes in parts; nothing was written"
+        ) }}
+    {%- endif -%}
+    {%- set names = wanted | map(attribute='name') | map('lower') | list -%}
+    {%- set kept = adapter.get_columns_in_relation(existing) | map(attribute='name') | map('lower') | reject('in', names) | list -%}
+    {%- if kept -%}
+        {{ exceptions.raise_compiler_error(
+            model.unique_id ~ ": got rows of more partitions than one statement of Athena writes (100), and a table with columns that its select "
+            ~ "has no longer (" ~ kept | join(', ') ~ "); expected fewer: partition by less, such as month(...), or run it with --full-refresh, "
+            ~ "which writes in parts and drops these columns; nothing was written"
+        ) }}
+    {%- endif -%}
+    {%- do log(existing ~ ': it is made anew, for the merge reaches more partitions than one statement writes', info=true) -%}
+    {%- do athena_replace_in_parts(existing, sql) -%}
 {%- endmacro %}
 
 {#-

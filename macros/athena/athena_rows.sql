@@ -65,7 +65,7 @@
             {%- do exceptions.raise_contract_error(from_contract, from_model) -%}
         {%- endif -%}
     {%- endif -%}
-    {%- for setting, wanted in [('unique_key', key or []), ('partition_by', hudi_partitions())] -%}
+    {%- for setting, wanted in [('unique_key', key or []), ('partition_by', athena_partition_fields() | map(attribute='column') | list)] -%}
         {%- for column in wanted if column | lower not in names | map('lower') | list -%}
             {{ exceptions.raise_compiler_error(
                 model.unique_id ~ ": got " ~ setting ~ " column '" ~ column ~ "', expected one of " ~ names | join(', ')

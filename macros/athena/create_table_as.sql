@@ -1,6 +1,6 @@
 {#-
-    In place of dbt-athena's for Iceberg tables: the rows are checked, and their times are what Iceberg takes (`athena_rows`); partitions
-    are those of `partition_by`, which the model says once for every engine.
+    In place of dbt-athena's for Iceberg tables: the rows are checked, and their times are what Iceberg takes (`athena_rows`). Partitions
+    are those of `partition_by`, which a model says once for every engine, or of dbt-athena's `partitioned_by`.
 -#}
 {% macro athena__create_table_as(temporary, relation, compiled_code, language='sql', skip_partitioning=false) -%}
     {%- if resolve_table_type() != 'iceberg' or language != 'sql' -%}
@@ -10,7 +10,7 @@
     {%- set naming, place = config.get('s3_data_naming', target.s3_data_naming), config.get('external_location') -%}
     {#- A clone has main's rows, by main's contract -#}
     {%- set is_cloned = flags.WHICH == 'clone' -%}
-    {%- set is_model, partitions = model.resource_type == 'model' and not is_cloned, [] if skip_partitioning else hudi_partitions() -%}
+    {%- set is_model, partitions = model.resource_type == 'model' and not is_cloned, [] if skip_partitioning else athena_partitioning() -%}
     {%- if (is_model or is_cloned) and not temporary and (place or 'unique' not in naming) -%}
         {{ exceptions.raise_compiler_error(
             model.unique_id ~ ": got " ~ ("external_location = '" ~ place if place else "s3_data_naming = '" ~ naming) ~ "', expected "
@@ -36,7 +36,13 @@
         {%- if partitions %}
         partitioning = array['{{ partitions | join("', '") }}'],
         {%- endif %}
-        format = 'parquet'
+        {%- if config.get('write_compression') %}
+        write_compression = '{{ config.get('write_compression') }}',
+        {%- endif %}
+        {%- for name, value in (config.get('table_properties') or {}).items() %}
+        {{ name }} = {{ value }},
+        {%- endfor %}
+        format = '{{ config.get('format') or 'parquet' }}'
     )
     as
     {{ compiled_code if is_cloned else athena_rows(compiled_code, columns, key) }}

@@ -12,7 +12,7 @@
     {%- set is_merged = model['language'] == 'sql' and resolve_table_type() == 'iceberg' and config.get('unique_key')
         and existing is not none and athena_is_iceberg(existing) and not should_full_refresh() -%}
     {%- if is_merged and athena_has_columns_of(existing, sql)
-        and athena_partitions_of(existing) == hudi_partitions() | map('lower') | list -%}
+        and athena_partitions_of(existing) == athena_partition_fields() | map(attribute='name') | list -%}
         {%- do return(athena_merge(existing, sql, 'fail', none)) -%}
     {%- endif -%}
     {%- do return(dbt.materialization_table_athena()) -%}

@@ -2,9 +2,9 @@
     What differs between a table and the rows that it is to hold: rows to be written, and keys of rows that go. A row that moves to
     another partition is two rows: one that the old place loses, one that the new place gains. Hudi looks for a row in its
     partition alone. Rows that share their key are always among them: the model's (`_lake_rows_of_key`), to be refused, and the table's
-    (`_lake_rows_in_table`).
+    (`_lake_rows_in_table`). What the table alone has (`kept_columns`) is that of the key's row there, also where that one moves.
 -#}
-{% macro hudi_difference_sql(target, source, key, columns, types) -%}
+{% macro hudi_difference_sql(target, source, key, columns, types, kept_columns) -%}
     {%- set partitions = hudi_partitions_beyond_key(key) -%}
     {%- set place_in_lower_case = (key + partitions) | map('lower') | list -%}
     select
@@ -16,6 +16,11 @@
         {%- else %}
         wanted.{{ name }},
         {%- endif %}
+    {%- endfor %}
+    {%- for column in kept_columns %}
+        first(present.{{ adapter.quote(column) }}, true) over (
+            partition by {% for name in key %}coalesce(present.{{ adapter.quote(name) }}, wanted.{{ adapter.quote(name) }}){{ ', ' if not loop.last }}{% endfor %}
+        ) as {{ adapter.quote(column) }},
     {%- endfor %}
         wanted._lake_rows_of_key,
         present._lake_rows_in_table,

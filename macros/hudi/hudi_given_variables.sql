@@ -24,13 +24,19 @@
     {%- do return(codes) -%}
 {%- endmacro %}
 
-{#- The text of a model, and those of the macros that it calls, and that they call. What a hook alone calls is no part of its select. -#}
-{% macro _own_codes(node) -%}
+{#-
+    The text of a model, and those of the macros that it calls, and that they call, or of the ones of its own package alone. What a hook
+    alone calls is no part of its select.
+-#}
+{% macro _own_codes(node, of_packages=true) -%}
     {%- set called, codes = {}, [node.raw_code] -%}
     {%- for id in node.depends_on.macros if _says(node.raw_code, '\\b' ~ id.split('.')[-1] ~ '\\b') -%}
         {%- do _walk_macros(id, called) -%}
     {%- endfor -%}
-    {%- do return(codes + called.values() | list) -%}
+    {%- for id, code in called.items() if of_packages or id.split('.')[1] == node.package_name -%}
+        {%- do codes.append(code) -%}
+    {%- endfor -%}
+    {%- do return(codes) -%}
 {%- endmacro %}
 
 {#- dbt's own macros read what they are given. -#}

@@ -16,6 +16,10 @@
             {%- do run.update({'whole': 'a pre_hook has written to it', 'stands_on': instant}) -%}
         {%- endif -%}
     {%- endif -%}
+    {%- set known = hudi_types(present_columns) -%}
+    {%- for column in changes.changed | map(attribute='by') | map('list') | sum(start=[]) if column | lower not in known -%}
+        {%- do run.update({'whole': 'it has no column ' ~ column ~ ', by which affected_by looks for rows'}) -%}
+    {%- endfor -%}
     {%- if run.whole is none and not changes.changed -%}
         {%- do log(target ~ ': nothing upstream has changed', info=true) -%}
         {%- call statement('main') -%} select 'nothing upstream has changed' as result {%- endcall -%}
@@ -36,7 +40,7 @@
                 {%- do log(target ~ ': the whole table is compared: ' ~ run.whole, info=true) -%}
             {%- else -%}
                 {%- set affected = hudi_beside(target, 'affected') -%}
-                {%- do kept.extend(affected_keys(affected, target, hudi_types(present_columns), key, changes.changed)) -%}
+                {%- do kept.extend(affected_keys(affected, target, known, key, changes.changed)) -%}
                 {%- do hudi_require_no_nulls(wanted, affected, key) -%}
                 {%- set source = hudi_rows_of(wanted, affected, key) -%}
                 {%- set present = hudi_rows_of(target, affected, key) -%}
@@ -108,7 +112,9 @@
 -#}
 {% macro _write_difference(target, present_columns, present, wanted, key, columns, upstreams=none, stands_on=none, part=none) -%}
     {%- set difference = hudi_beside(target, 'difference') -%}
-    {%- do hudi_keep(difference, hudi_difference_sql(present, wanted, key, columns, hudi_types(present_columns))) -%}
+    {#- Columns that the model has no longer keep what they hold -#}
+    {%- set kept_columns = present_columns | map(attribute='name') | reject('in', columns) | list -%}
+    {%- do hudi_keep(difference, hudi_difference_sql(present, wanted, key, columns, hudi_types(present_columns), kept_columns)) -%}
     {%- set counts -%}
         select
             count(*) as row_count,
@@ -138,14 +144,13 @@
     {%- else -%}
         {%- do hudi_reset_state() -%}    {#- a run that failed may have left it in the session -#}
     {%- endif -%}
-    {#- Columns that the model has no longer keep what they hold; a table that was renamed waits for a merge (`persist_docs`) -#}
-    {%- set kept_columns = present_columns | map(attribute='name') | reject('in', columns) | list -%}
+    {#- A table that was renamed waits for a merge (`persist_docs`) -#}
     {%- set is_renamed = config.persist_column_docs() and not hudi_has_schema_of_its_name(target) -%}
     {%- call statement('main') -%}
-        {%- if counted['removed_count'] or kept_columns or is_renamed -%}
-            {{ hudi_merge_sql(target, difference, key, columns) }}
+        {%- if counted['removed_count'] or is_renamed -%}
+            {{ hudi_merge_sql(target, difference, key, columns + kept_columns) }}
         {%- else -%}
-            {{ hudi_upsert_sql(target, difference, columns) }}    {#- also of no rows: a commit for what it says of the upstreams -#}
+            {{ hudi_upsert_sql(target, difference, columns + kept_columns) }}    {#- also of no rows: a commit for what it says of the upstreams -#}
         {%- endif %}
     {%- endcall -%}
     {%- do hudi_reset_state() -%}

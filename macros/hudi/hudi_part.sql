@@ -3,15 +3,23 @@
     select does not give are there nevertheless: nothing is removed for them, and no commit can say what the table was built from.
 -#}
 {% macro hudi_part(sql, strategy) -%}
+    {%- set code, own_code = _own_codes(model) | join('\n'), _own_codes(model, of_packages=false) | join('\n') -%}
     {%- if strategy != 'merge' -%}
         {%- do return('incremental_strategy = ' ~ strategy ~ ' adds to it') -%}
     {%- elif graph.nodes[model.unique_id].get('asks_is_incremental')
-        or _says(_own_codes(model) | join('\n'), '(?<![\\w.])dbt\\s*\\.\\s*is_incremental\\b') -%}
+        or _says(code, '(?<![\\w.])dbt\\s*\\.\\s*is_incremental\\b') -%}
         {%- do return('it asks is_incremental()') -%}
-    {%- elif _reads_itself(sql, _own_codes(model) | join('\n')) -%}
+    {%- elif _reads_itself(sql, code) -%}
         {%- do return('it reads itself') -%}
+    {%- elif _says(own_code, '\\b(?:load_relation|get_relation)\\b(?!\\s*\\(\\s*(?:ref|source)\\s*\\()') -%}
+        {%- do return('it asks for a table, which may be its own') -%}
+    {%- elif _says(own_code, '\\b(?:run_query|statement)\\b') and _says(
+        own_code, '(?<![\\w.])(?:model\\s*(?:\\[|\\.\\s*(?:name|alias)\\b)|this\\s*\\.\\s*(?:name|identifier|table)\\b)'
+    ) -%}
+        {%- do return('it runs a query, which may be on its own table') -%}
     {%- elif _says(
-        _raw_codes(model) | join('\n'), '\\b(?:flags\\s*\\.\\s*FULL_REFRESH|invocation_args_dict\\s*\\.\\s*full_refresh|should_full_refresh)\\b'
+        _raw_codes(model) | join('\n'),
+        '(?i)\\b(?:should_|(?:flags|invocation_args_dict)\\s*(?:\\.|\\[|\\.\\s*get\\s*\\()\\s*[\'"]?)full_refresh\\b', with_texts=true
     ) -%}
         {%- do return('it asks for --full-refresh') -%}
     {%- endif -%}
@@ -23,8 +31,10 @@
     or that of its macros. A name alone (`this.name`) is what a select says of itself, and in `config(...)` it is for others.
 -#}
 {% macro _reads_itself(sql, raw_codes) -%}
-    {%- set name = modules.re.escape(hudi_name(this) | lower) -%}
-    {%- if modules.re.search('(?<![\\w.])(?:spark_catalog\\.)?' ~ name ~ '(?!\\w)', sql.replace('`', '') | lower) -%}
+    {%- set quote = '["`]?' -%}
+    {%- set name = '(?<![\\w."`])' ~ quote ~ '(?:(?:spark_catalog|awsdatacatalog)' ~ quote ~ '\\.' ~ quote ~ ')?'
+        ~ modules.re.escape(this.schema | lower) ~ quote ~ '\\.' ~ quote ~ modules.re.escape(this.identifier | lower) ~ quote ~ '(?!\\w)' -%}
+    {%- if modules.re.search(name, sql | lower) or _says(raw_codes | lower, name, with_texts=true) -%}
         {%- do return(true) -%}
     {%- endif -%}
     {%- if _says(raw_codes, '\\b(?:load_relation|get_relation)\\b') and _says(raw_codes, '(?<![\\w.])model\\s*(?:\\[|\\.\\s*(?:name|alias)\\b)') -%}
@@ -33,8 +43,8 @@
     {%- do return(_says(raw_codes, '(?<![\\w.])this(?!\\w|\\s*\\.\\s*(?:name|identifier|table)\\b)')) -%}
 {%- endmacro %}
 
-{#- Whether the code of Jinja has a word, outside of its texts and of `config(...)`. -#}
-{% macro _says(raw_code, word) -%}
+{#- Whether the code of Jinja has a word, outside of `config(...)` and, but `with_texts`, of its texts. -#}
+{% macro _says(raw_code, word, with_texts=false) -%}
     {%- set text = "'(?:\\\\.|[^'\\\\])*'|" ~ '"(?:\\\\.|[^"\\\\])*"' -%}
     {#- A mapping has braces of its own, one within another, and may end as the block does: `meta={'by': {'id': 'id'}}` -#}
     {%- set inner = {'code': "[^'" ~ '"{}]'} -%}
@@ -43,7 +53,7 @@
     {%- endfor -%}
     {%- set block = '(?s)\\{[{%](?:(?!%\\})' ~ inner.code ~ ')*[%}]\\}' -%}
     {%- for code in modules.re.findall(block, modules.re.sub('(?s)\\{#.*?#\\}', '', raw_code)) -%}
-        {%- set code = modules.re.sub(text, '', code) -%}
+        {%- set code = code if with_texts else modules.re.sub(text, '', code) -%}
         {%- if not modules.re.match('\\{\\{-?\\s*config\\s*\\(', code) and modules.re.search(word, code) -%}
             {%- do return(true) -%}
         {%- endif -%}

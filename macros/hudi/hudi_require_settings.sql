@@ -25,6 +25,16 @@
             ~ "dbt run --full-refresh makes it anew; nothing was written"
         ) }}
     {%- endfor -%}
+    {#- Of a table that somebody else has made Hudi would keep the row with the greater value, or combine both -#}
+    {%- set orders = ['preCombineField', 'orderingFields'] | select('in', properties) | list -%}
+    {%- set is_ordered = orders and properties.get('hoodie.record.merge.mode') != 'COMMIT_TIME_ORDERING' -%}
+    {%- set payloads = ['payloadClass', 'recordMergeMode', 'recordMergeStrategyId'] | select('in', properties) | list -%}
+    {%- for name in payloads + (orders if is_ordered else []) -%}
+        {{ exceptions.raise_compiler_error(
+            model.unique_id ~ ": got a table with " ~ name ~ " = '" ~ properties[name] ~ "', expected one that holds each row as the model gives it; "
+            ~ "dbt run --full-refresh makes it anew; nothing was written"
+        ) }}
+    {%- endfor -%}
     {#- Tables of earlier versions of the project: a row that changes would be there twice, where a run looks for its key -#}
     {%- set looked_for = hudi_record_key() | map('lower') | list if hudi_strategy() in ['merge', 'microbatch'] else [] -%}
     {%- for column in described.columns if column.dtype == 'timestamp' and column.name | lower in looked_for -%}

@@ -9,14 +9,14 @@
 
     {%- set own_names = _own_option_names() -%}
     {%- for name, value in options.items() if name not in own_names -%}
+        {%- set expected = _instead_of_option(name) -%}
+        {%- if expected -%}
+            {{ exceptions.raise_compiler_error(model_name ~ ": got option " ~ name ~ " = '" ~ value ~ "', expected " ~ expected) }}
+        {%- endif -%}
         {%- if not name.startswith('hoodie.') -%}
             {{ exceptions.raise_compiler_error(
                 model_name ~ ": got option '" ~ name ~ "', expected one of " ~ own_names | join(', ') ~ ", or hoodie.*"
             ) }}
-        {%- endif -%}
-        {%- set expected = _instead_of_option(name) -%}
-        {%- if expected -%}
-            {{ exceptions.raise_compiler_error(model_name ~ ": got option " ~ name ~ " = '" ~ value ~ "', expected " ~ expected) }}
         {%- endif -%}
     {%- endfor -%}
 
@@ -107,6 +107,7 @@
             'hoodie.datasource.write.payload.class', 'hoodie.compaction.payload.class', 'hoodie.table.payload.class',
             'hoodie.datasource.write.record.merger.impls', 'hoodie.write.record.merge.custom.implementation.classes',
             'hoodie.datasource.insert.dup.policy', 'hoodie.populate.meta.fields',
+            'payloadclass', 'recordmergemode', 'recordmergestrategyid',
         ],
     } -%}
     {%- for expected, own in names.items() if name | lower in own -%}

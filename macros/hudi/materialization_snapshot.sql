@@ -21,6 +21,7 @@
         {%- if existing is not none and existing.is_hudi -%}
             {%- do snapshot_require_columns(existing, columns) -%}
             {%- do snapshot_require_ends(existing) -%}
+            {%- do snapshot_require_record_key(existing) -%}
         {%- endif -%}
         {%- do snapshot_require_keys(model['compiled_code']) -%}
         {%- if existing is none -%}

@@ -32,6 +32,12 @@
             ~ "write it as a pre_hook; nothing was written"
         ) }}
     {%- endif -%}
+    {%- for name in ['clustered_by', 'buckets'] if config.get(name) -%}
+        {{ exceptions.raise_compiler_error(
+            model.unique_id ~ ": got " ~ name ~ " = " ~ config.get(name) ~ ", expected the options hoodie.index.type = BUCKET and "
+            ~ "hoodie.bucket.index.num.buckets, by which a Hudi table has buckets; nothing was written"
+        ) }}
+    {%- endfor -%}
     {%- set location_root = config.get('location_root') or '' -%}
     {%- if modules.re.search('[\\s%#?"<>\\[\\]^`{|}\\\\]', location_root) -%}
         {{ exceptions.raise_compiler_error(
@@ -39,7 +45,7 @@
             ~ '%#?"<>[]^`{|}\\: Hudi finds no table there; nothing was written'
         ) }}
     {%- endif -%}
-    {%- set strategy = (config.get('incremental_strategy') or 'merge') if config.get('materialized') == 'incremental' -%}
+    {%- set strategy = hudi_strategy() if config.get('materialized') == 'incremental' -%}
     {%- set merged_partitions = config.get('partition_by') if strategy in ['merge', 'microbatch'] else none -%}
     {%- set told = config.get('options') -%}
     {%- if told is none or told is mapping -%}
@@ -74,7 +80,7 @@
 {% macro _options_among_properties() -%}
     {%- set found = {} -%}
     {%- for name, value in (config.get('tblproperties') or {}).items()
-        if name.startswith('hoodie.') or name in _own_option_names() -%}
+        if name.startswith('hoodie.') or name in _own_option_names() or _instead_of_option(name) -%}
         {%- do found.update({name: value}) -%}
     {%- endfor -%}
     {%- do return(found) -%}

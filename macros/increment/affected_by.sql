@@ -29,8 +29,7 @@
                 model.unique_id ~ ": got affected_by source '" ~ entry.source ~ "', expected a declared <source>.<table>"
             ) }}
         {%- endif -%}
-        {%- set meta = (found[0].source_meta or {}, found[0].config.get('meta') or {}) -%}
-        {%- if not meta | selectattr('ingest', 'defined') | list -%}
+        {%- if not is_landed_by_lake(found[0]) -%}
             {{ exceptions.raise_compiler_error(
                 model.unique_id ~ ": got affected_by source '" ~ entry.source ~ "', expected one that lake ingest lands (meta.ingest): "
                 ~ "a row that is deleted from another table leaves no tombstone to follow; without the entry the whole table is compared"
@@ -51,4 +50,10 @@
         }) -%}
     {%- endfor -%}
     {%- do return(entries) -%}
+{%- endmacro %}
+
+{#- Whether a source's table is one that `lake ingest` lands: it, or its source, has `meta.ingest`. -#}
+{% macro is_landed_by_lake(source) -%}
+    {%- set meta = (source.source_meta or {}, source.config.get('meta') or {}) -%}
+    {%- do return(meta | selectattr('ingest', 'defined') | list | length > 0) -%}
 {%- endmacro %}

@@ -10,22 +10,22 @@
 -#}
 {% macro table_version(relation, before=none, is_hudi=false) -%}
     {%- set name = hudi_name(relation) -%}
-    {%- set described = {} if is_hudi else _described(relation) -%}
-    {%- if not is_hudi -%}
-        {%- if described.get('Type') == 'VIEW' -%}
+    {%- set described = none if is_hudi else hudi_described(relation) -%}
+    {%- if described is not none -%}
+        {%- if described.details.get('Type') == 'VIEW' -%}
             {%- do return(none) -%}
         {%- elif _is_seed(name) -%}
             {%- do return({'rows': _rows_of(relation)}) -%}
-        {%- elif described.get('Provider') in ['parquet', 'orc', 'csv', 'json', 'text', 'avro'] -%}
+        {%- elif described.details.get('Provider') in ['parquet', 'orc', 'csv', 'json', 'text', 'avro'] -%}
             {%- do return({'files': _files_of(relation)}) -%}
-        {%- elif described.get('Provider') != 'hudi' -%}
+        {%- elif described.details.get('Provider') != 'hudi' -%}
             {%- do return({'unknown': run_started_at.isoformat()}) -%}
         {%- endif -%}
     {%- endif -%}
     {#- The timeline first: a commit that completes before the next question is seen by whoever reads after it -#}
-    {%- set timeline = _timeline(name) -%}
+    {%- set timeline = _timeline(relation) -%}
     {%- if not timeline.completed -%}
-        {%- do return({'instant': '', 'completed': '', 'pending': [], 'made': '', 'applied': 0}) -%}
+        {%- do return({'instant': '', 'completed': '', 'pending': [], 'made': '', 'applied': 0, 'types': {}}) -%}
     {%- endif -%}
     {%- set last, pending = timeline.completed | max, [] -%}
     {%- for instant in timeline.open | sort if instant < last -%}
@@ -34,38 +34,29 @@
     {%- if before is not none and before.instant == last and before.pending == pending -%}
         {%- do return(before) -%}
     {%- endif -%}
-    {%- set described = described or _described(relation) -%}
+    {%- set described, types = described or hudi_described(relation), {} -%}
+    {%- for column in described.columns -%}
+        {%- do types.update({column.name: column.dtype}) -%}
+    {%- endfor -%}
     {%- set commits = hudi_commits(relation) -%}
     {%- set landed = _landed(relation, commits) -%}
     {%- do return({
         'instant': last,
         'completed': hudi_completions(commits) | max,
         'pending': pending,
-        'made': described['Created Time'] ~ ' ' ~ landed.removed,
+        'made': described.details['Created Time'] ~ ' ' ~ landed.removed,
         'applied': landed.applied,
+        'types': types,
     }) -%}
 {%- endmacro %}
 
-{#- When a Hudi table's newest commits were completed. -#}
-{% macro completions(relation) -%}
-    {%- do return(hudi_completions(hudi_commits(relation))) -%}
-{%- endmacro %}
-
-{% macro _timeline(name, limit=100) -%}
+{% macro _timeline(relation) -%}
     {%- set completed, open = [], [] -%}
-    {%- for row in run_query("call show_timeline(table => '" ~ name ~ "', limit => " ~ limit ~ ")")
+    {%- for row in run_query("call show_timeline(table => '" ~ hudi_name(relation) ~ "', limit => 100000)")
         if row['action'] in ['commit', 'deltacommit', 'replacecommit'] -%}
         {%- do (completed if row['state'] == 'COMPLETED' else open).append(row['instant_time']) -%}
     {%- endfor -%}
     {%- do return({'completed': completed, 'open': open}) -%}
-{%- endmacro %}
-
-{% macro _described(relation) -%}
-    {%- set described = {} -%}
-    {%- for row in run_query('describe table extended ' ~ relation) -%}
-        {%- do described.update({row[0]: row[1]}) -%}
-    {%- endfor -%}
-    {%- do return(described) -%}
 {%- endmacro %}
 
 {% macro _is_seed(name) -%}
@@ -98,11 +89,14 @@
 {#-
     What ingest says of a silver table: what `lake purge` and `lake erase` have `removed`, of which no tombstone tells, and how many
     events it has `applied` in all. The newest commit that says it counts: a compaction says nothing. Without an instant, Hudi
-    looks at the last commit alone.
+    looks at the last commit alone. Of other writers' tables no commit says anything.
 -#}
 {% macro _landed(relation, commits) -%}
-    {%- set is_source = graph.sources.values() | map(attribute='relation_name') | map('replace', '`', '') | map('lower') | select('equalto', hudi_name(relation)) | list | length > 0 -%}
-    {%- for commit in commits if is_source -%}
+    {%- set landed = [] -%}
+    {%- for source in graph.sources.values() if hudi_name(source.relation_name) | lower == hudi_name(relation) | lower -%}
+        {%- do landed.append(is_landed_by_lake(source)) -%}
+    {%- endfor -%}
+    {%- for commit in commits if true in landed -%}
         {%- set found = run_query(
             "call show_commit_extra_metadata(table => '" ~ hudi_name(relation) ~ "', instant_time => '" ~ commit['commit_time']
             ~ "', metadata_key => 'lake.state')"

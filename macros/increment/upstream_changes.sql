@@ -19,13 +19,25 @@
             {%- do return({'whole': relation ~ ' has changed, and affected_by does not name it', 'changed': [], 'applied': applied}) -%}
         {%- elif version.made != since.made or not since.instant -%}
             {%- do return({'whole': 'rows of ' ~ relation ~ ' were removed for good, or it was made anew', 'changed': [], 'applied': applied}) -%}
-        {%- elif _is_gone(relation, since.instant) -%}
+        {%- elif _has_other_types(since.get('types') or {}, version.types) -%}
+            {%- do return({'whole': 'columns of ' ~ relation ~ ' have other types', 'changed': [], 'applied': applied}) -%}
+        {%- endif -%}
+        {%- set commits = hudi_commits(relation) -%}
+        {%- if _is_gone(relation, since.instant, commits) -%}
             {%- do return({'whole': 'commits of ' ~ relation ~ ' are gone', 'changed': [], 'applied': applied}) -%}
+        {%- elif _was_removed_from(relation, since, commits) -%}
+            {%- do return({'whole': 'another writer than ingest has removed rows of ' ~ relation, 'changed': [], 'applied': applied}) -%}
         {%- elif own | selectattr('reads_before') | list -%}
             {%- if not _is_retained(relation, since) -%}
                 {%- do return({'whole': relation ~ ' as it was at ' ~ since.completed ~ ' is cleaned away', 'changed': [], 'applied': applied}) -%}
             {%- endif -%}
-            {%- do meanwhile.extend(completions(relation) | select('gt', since.completed) | select('le', before.completed)) -%}
+            {%- set completed = hudi_completions(commits) -%}
+            {%- if completed | min > since.completed -%}
+                {%- do return({
+                    'whole': relation ~ ' may have had commits while the last run read it that are archived', 'changed': [], 'applied': applied
+                }) -%}
+            {%- endif -%}
+            {%- do meanwhile.extend(completed | select('gt', since.completed) | select('le', before.completed)) -%}
             {%- if meanwhile | length > 5 -%}
                 {%- do return({
                     'whole': relation ~ ' had ' ~ meanwhile | length ~ ' commits while the last run read it',
@@ -53,12 +65,20 @@
     {%- do return(applied | sum) -%}
 {%- endmacro %}
 
+{#- Whether a column was widened: what a model makes of rows that have not changed may be other values, `1.0` for `1`. -#}
+{% macro _has_other_types(before, now) -%}
+    {%- for name, dtype in before.items() if now.get(name, dtype) != dtype -%}
+        {%- do return(true) -%}
+    {%- endfor -%}
+    {%- do return(false) -%}
+{%- endmacro %}
+
 {#-
     Whether a commit that was there is none of the table's any more, active or archived: it was rolled back, or the table was made anew,
     truncated, or restored from a copy. Rows went, and no commit says which.
 -#}
-{% macro _is_gone(relation, instant) -%}
-    {%- if instant in _timeline(relation, 100000).completed -%}
+{% macro _is_gone(relation, instant, commits) -%}
+    {%- if instant in commits | map(attribute='commit_time') -%}
         {%- do return(false) -%}
     {%- endif -%}
     {%- set archived = run_query(
@@ -66,6 +86,25 @@
         ~ "', end_ts => '" ~ instant ~ "')"
     ) -%}
     {%- do return(archived | length == 0) -%}
+{%- endmacro %}
+
+{#-
+    Whether another writer than ingest has removed rows since a version: no tombstone tells of them. Of a commit that replaces files,
+    as `insert overwrite` makes, nothing says how many rows these had.
+-#}
+{% macro _was_removed_from(relation, since, commits) -%}
+    {%- set removing = [] -%}
+    {%- for file in run_query("call show_commits_metadata(table => '" ~ hudi_name(relation) ~ "', limit => 100000)") if file['num_deletes'] -%}
+        {%- do removing.append(file['commit_time']) -%}
+    {%- endfor -%}
+    {%- for commit in hudi_commits_of_rows(commits)
+        if (commit['commit_time'] > since.instant or commit['commit_time'] in since.pending)
+        and (commit['action'] == 'replacecommit' or commit['commit_time'] in removing) -%}
+        {%- if hudi_kept_in_commit(relation, 'lake.state', [commit]) is none -%}
+            {%- do return(true) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- do return(false) -%}
 {%- endmacro %}
 
 {#- Whether a table can be read as it was: each clean names the earliest commit that it left. One by file versions left the last one alone. -#}

@@ -1,7 +1,7 @@
-{#- In how many rows that two tables both have each column differs, as one row. -#}
-{% macro column_differences(ours, theirs, key, columns) -%}
+{#- In how many rows that two tables both have each column that they both have differs, as one row. -#}
+{% macro column_differences(ours, theirs, key) -%}
     select
-    {%- for column in columns_of(ours, columns) %}
+    {%- for column in columns_of(ours, theirs) %}
         {%- set name = adapter.quote(column.name) %}
         count_if(
             {{ adapter.dispatch('_is_distinct')('ours.' ~ name, 'theirs.' ~ name, column.dtype) }}

@@ -1,9 +1,12 @@
-{#- Some columns of a table with their types (`name`, `dtype`). -#}
-{% macro columns_of(relation, names) -%}
-    {%- set types, columns = hudi_types(adapter.dispatch('_columns_in')(relation)) if execute else {}, [] -%}
-    {%- for name in names -%}
-        {%- do columns.append({'name': name, 'dtype': types.get(name | lower, '')}) -%}
-    {%- endfor -%}
+{#- The columns that two tables both have, with the types of the first (`name`, `dtype`). -#}
+{% macro columns_of(ours, theirs) -%}
+    {%- set columns = [] -%}
+    {%- if execute -%}
+        {%- set known = hudi_types(adapter.dispatch('_columns_in')(theirs)) -%}
+        {%- for column in adapter.dispatch('_columns_in')(ours) if column.name | lower in known -%}
+            {%- do columns.append(column) -%}
+        {%- endfor -%}
+    {%- endif -%}
     {%- do return(columns) -%}
 {%- endmacro %}
 

@@ -32,7 +32,7 @@ where abs(row_count - row_count_before) > row_count_before * {{ at_most_prcnt }}
 {%- endmacro %}
 
 {% macro spark___table_before(relation) -%}
-    {%- set completed = hudi_completions(hudi_commits_of_rows(relation)) | sort -%}
+    {%- set completed = hudi_completions(hudi_commits_of_rows(hudi_commits(relation))) | sort -%}
     {%- do return(relation ~ " timestamp as of '" ~ completed[-2] ~ "'" if completed | length > 1 else none) -%}
 {%- endmacro %}
 

@@ -1,9 +1,9 @@
 {#-
-    How two tables of one model differ, as one row: rows of both, keys that only one has, and rows of which a column differs.
+    How two tables of one model differ, as one row: rows of both, keys that only one has, and rows that differ in a column of both.
     Rows are compared by a hash (`row_hash`): what is shuffled is a key and a number, and neither table is sorted.
 -#}
-{% macro row_differences(ours, theirs, key, columns) -%}
-    {%- set hashed = row_hash(columns_of(ours, columns)) -%}
+{% macro row_differences(ours, theirs, key) -%}
+    {%- set hashed = row_hash(columns_of(ours, theirs)) -%}
     select
         coalesce(sum(rows_here), 0) as rows_here,
         coalesce(sum(rows_there), 0) as rows_there,

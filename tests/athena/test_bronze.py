@@ -116,10 +116,13 @@ def test_many_small_objects_and_one_of_several_parts_are_a_few_commits(
     landed = project.land_well(spark)["item"]
     assert landed.counts.applied == number, "parts are no object yet"
     s3.complete_multipart_upload(Bucket=BUCKET, Key=key, UploadId=upload, MultipartUpload={"Parts": parts})
+    begin = len(aws.requests)
     with aws.counted() as asked:
         landed = project.land_well(spark)["item"]
     assert landed.counts.applied == 30_000
     assert asked["s3 GET"] < number, "objects that were landed are not opened again"
+    of_objects = [each for each in aws.requests[begin:] if each.action == "HEAD" and each.path.endswith(".json")]
+    assert len(of_objects) < 10, "and none is asked for that was listed"
     assert project.state(spark, "item").totals.applied == number + 30_000
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from conftest import MakeProject, new_project
+from conftest import MakeProject, chosen, new_project
 from continuously import landing, wait_until
 from pyspark.sql import SparkSession
 
@@ -40,8 +40,6 @@ PHASES: Mapping[str, tuple[str, str]] = {
     "compaction completed": ("PUT", r"\.hoodie/\d+\.commit"),
     "files listed": ("LIST", r".*"),
 }
-# Those that every change has to pass; the others are slow tests.
-CHOSEN = ("state read", "logs written", "commit completed", "compaction completed")
 
 
 def at(shop: Shop, phase: str, fault: Fault, times: int = 1_000) -> Breaking:
@@ -95,9 +93,8 @@ def long_lived(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
     return shop
 
 
-@pytest.mark.parametrize(
-    "phase", [pytest.param(phase, marks=[] if phase in CHOSEN else pytest.mark.slow) for phase in PHASES]
-)
+# Every change has to pass two; the others are slow tests.
+@pytest.mark.parametrize("phase", chosen(PHASES, "logs written", "commit completed"))
 def test_a_phase_that_s3_breaks_off_is_healed_by_the_next_run(
     spark: SparkSession, aws: StandIn, long_lived: Shop, phase: str
 ) -> None:
@@ -115,7 +112,7 @@ def test_a_phase_that_s3_breaks_off_is_healed_by_the_next_run(
     shop.require_equal(spark)
 
 
-@pytest.mark.parametrize("fault", [BUSY, BROKEN], ids=["busy", "broken"])
+@pytest.mark.parametrize("fault", [pytest.param(BUSY, marks=pytest.mark.slow), BROKEN], ids=["busy", "broken"])
 def test_what_s3_fails_to_serve_is_asked_again(
     spark: SparkSession, aws: StandIn, long_lived: Shop, fault: Fault
 ) -> None:
@@ -138,7 +135,9 @@ def test_what_s3_fails_to_serve_is_asked_again(
     shop.require_equal(spark)
 
 
-@pytest.mark.parametrize("fault", [BUSY, BROKEN, DENIED], ids=["busy", "broken", "denied"])
+@pytest.mark.parametrize(
+    "fault", [BUSY, pytest.param(BROKEN, marks=pytest.mark.slow), DENIED], ids=["busy", "broken", "denied"]
+)
 def test_continuous_ingest_goes_on_once_s3_serves_again_and_stops_for_what_is_for_good(
     spark: SparkSession, aws: StandIn, s3: Any, shop: Shop, fault: Fault
 ) -> None:
@@ -183,7 +182,7 @@ GLUE_REFUSES: Mapping[str, tuple[str, Fault, tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("case", GLUE_REFUSES)
+@pytest.mark.parametrize("case", chosen(GLUE_REFUSES, "no right", "no credentials any more"))
 def test_what_glue_refuses_is_landed_and_registered_by_the_next_run(
     spark: SparkSession, aws: StandIn, glue: Any, shop: Shop, case: str
 ) -> None:

@@ -27,7 +27,8 @@ def end_within_their_second(shop: increments.Shop, table: str) -> None:
     assert all(each["state_transition_time"] < each["commit_time"] for each in told)
 
 
-@pytest.mark.parametrize("table_type", [pytest.param("cow", marks=pytest.mark.slow), "mor"])
+@pytest.mark.slow
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
 def test_a_commit_that_seems_completed_before_its_request_is_not_missed(
     table_type: str, make_shop: increments.MakeShop
 ) -> None:

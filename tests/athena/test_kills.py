@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import new_project
+from conftest import chosen, new_project
 from killing import LANDS_ON_DEMAND, LIMIT_S, child_of
 from pyspark.sql import SparkSession
 
@@ -29,13 +29,10 @@ MOMENTS: Mapping[str, tuple[str, bool]] = {
     "compacting": (r"PUT .*/item/[^/]+\.parquet", False),
     "table registered, views not": (r"CreateTable .*", True),
 }
-# Those that every change has to pass; the others are slow tests.
-CHOSEN = ("about to commit", "committed, not registered", "compacting")
 
 
-@pytest.mark.parametrize(
-    "moment", [pytest.param(moment, marks=[] if moment in CHOSEN else pytest.mark.slow) for moment in MOMENTS]
-)
+# Every change has to pass one; the others are slow tests.
+@pytest.mark.parametrize("moment", chosen(MOMENTS, "about to commit"))
 def test_a_kill_leaves_nothing_half_done(
     spark: SparkSession, aws: StandIn, glue: Any, tmp_path: Path, moment: str
 ) -> None:

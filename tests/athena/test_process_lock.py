@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import MakeProject, pg, table_of
+from pyspark.sql import SparkSession
 
 from athena.conftest import BUCKET
 from dev.chain.moto_s3 import Fault, Request, StandIn
+from ingest.errors import UnavailableError
 from ingest.silver import process_lock
 from ingest.silver.process_lock import FileLock, ObjectLock
+from ingest.silver.table import SilverTable
 
 pytestmark = pytest.mark.athena
 
@@ -99,6 +103,32 @@ def test_one_that_is_held_is_not_taken_and_one_that_was_left_is(aws: StandIn, s3
     assert taken(other).release()
     s3.put_object(Bucket=BUCKET, Key=KEY, Body=b"of a process that is gone")
     assert taken().release()
+
+
+@pytest.mark.spark
+def test_nothing_is_committed_once_another_process_may_hold_the_lock(
+    spark: SparkSession, s3: Any, make_project: MakeProject
+) -> None:
+    """A process that was paused wakes within a batch: what it goes on from was read before another one wrote."""
+    project = make_project({"tables": [table_of("item", {"id": "int"}, ["id"])]})
+    project.deliver("shop.item", 0, [pg("c", 1, id=1)])
+    project.land_well(spark)
+    (table,) = project.source().tables
+    silver = SilverTable.of(spark, table)
+    state = silver.required_state()
+    bucket, _, key = silver.path.removeprefix("s3://").partition("/")
+    lock = f"{key.rpartition('/')[0]}/.item.lock"
+    with pytest.raises(UnavailableError, match="another process has taken over its lock"), silver.writing():
+        silver.conform(state)
+        s3.put_object(Bucket=bucket, Key=lock, Body=b"of another process")
+        last = silver.required_state().instant
+        began = time.monotonic()
+        while time.monotonic() < began + 2 * LEFT_AFTER_S:
+            time.sleep(0.1)
+        with pytest.raises(UnavailableError, match="another process has taken over its lock"):
+            silver.conform(state)
+        assert silver.required_state().instant == last
+    s3.delete_object(Bucket=bucket, Key=lock)
 
 
 def test_a_process_whose_lock_was_taken_over_knows_it(aws: StandIn, s3: Any) -> None:

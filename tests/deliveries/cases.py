@@ -29,7 +29,7 @@ CODES: Mapping[str, frozenset[str]] = {
     "list": frozenset({"not_an_event"}),
     "number": frozenset({"not_an_event"}),
     "text": frozenset({"not_an_event"}),
-    "other": frozenset({"missing_key", "not_an_event", "missing_position"}),
+    "other": frozenset({"missing_key", "not_an_event", "missing_position", "unknown_table"}),
     "no_op": frozenset({"not_an_event", "unknown_op"}),
     "unknown_op": frozenset({"unknown_op"}),
     "no_image": frozenset({"not_an_event"}),

@@ -167,8 +167,11 @@ def _place(case: Case, event: Event) -> dict[str, Any]:
 
 
 def source_ts_ms(event: Event) -> int | None:
-    """When the database made the change: whole seconds, which two changes share."""
-    return None if event.place is None else _SOURCE_TS_MS + event.place // 2 * 1_000
+    """When the database made the change: whole seconds, which two changes share. Of a row that an incremental snapshot
+    has read, when it was sent: later than of changes that come after it."""
+    if event.place is None:
+        return _SOURCE_TS_MS + 1_000_000 if event.kind == "r" else None
+    return _SOURCE_TS_MS + event.place // 2 * 1_000
 
 
 def _event_kind(case: Case, topic: str, *, shape: str = "", key_is_optional: bool = False) -> Kind:

@@ -270,11 +270,13 @@ def _bad_events(story: _Story) -> list[Event]:
         place = None if bad == "no_position" else story.place
         story.add("bad", key, row=row, place=place, cut=number, partition=number % case.partitions)
     if bad == "unavailable" and case["replay"] == "mended":
-        # What it lacks comes in a batch of its own, behind all others, and is older.
+        # What it lacks comes in a batch of its own, behind all others, and is older, by any order: also by one that has
+        # the same value for two places.
         story.stage = 3
         for event in list(story.events):
-            assert event.place is not None
-            story.add("c", event.key, row=story.fresh(), place=event.place - 1, partition=event.partition)
+            assert event.place is not None and event.row is not None
+            row = story.fresh() | {"version": event.row["version"] - 1}
+            story.add("c", event.key, row=row, place=event.place - 2, partition=event.partition)
     return [replace(event, number=first + event.number) for event in story.events]
 
 

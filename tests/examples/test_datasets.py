@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import fastavro
 import pyarrow.compute as pc
@@ -474,3 +474,23 @@ def test_a_folder_with_another_data_set_is_refused(tmp_path: Path) -> None:
     generate("tickit", tmp_path, scale=0.001, seed=1, form="json", phase="snapshot")
     with pytest.raises(LakeError, match="seed 1"):
         generate("tickit", tmp_path, scale=0.001, seed=2, form="json", phase="changes")
+
+
+def test_the_stream_of_customers_has_a_manifest_and_one_form_and_keeps_to_its_folder(tmp_path: Path) -> None:
+    phases: tuple[Phase, ...] = ("snapshot", "changes")
+    written = [generate("customers", tmp_path, scale=0.05, seed=1, phase=phase) for phase in phases]
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert [manifest[name] for name in ("dataset", "seed", "scale", "ends")] == ["customers", 1, 0.05, "2023-10-05"]
+    assert [(topic["phase"], topic["records"]) for topic in manifest["topics"]] == [
+        (phase, summary.records) for phase, summary in zip(phases, written, strict=True)
+    ]
+    assert manifest["records"] == manifest["events"] + manifest["repeated"]
+    before = fingerprints(tmp_path)
+    for other in ({"seed": 2}, {"scale": 0.1}, {"ends": date(2023, 10, 6)}):
+        arguments: dict[str, Any] = {"scale": 0.05, "seed": 1, **other}
+        with pytest.raises(LakeError, match="a dataset made with dataset customers, seed 1"):
+            generate("customers", tmp_path, **arguments)
+    for form in get_args(Form):
+        with pytest.raises(LakeError, match=f"form '{form}'"):
+            generate("customers", tmp_path, scale=0.05, seed=1, form=form)
+    assert fingerprints(tmp_path) == before

@@ -61,7 +61,7 @@ def require_landed(project: DbtProject, spark: SparkSession) -> Any:
 
 @pytest.mark.spark
 def test_a_source_of_a_known_kind_is_a_connection_and_a_declaration(project: DbtProject, spark: SparkSession) -> None:
-    connect(project, "connections.yml")
+    connect(project, "profiles/connections.yml")
     project.deliver("shop.note", 0, EVENTS)
     require_landed(project, spark)
 
@@ -80,7 +80,7 @@ def test_a_source_of_a_kind_of_its_own_is_landed_by_the_same_declaration(
     project: DbtProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(OUTSIDE)
-    connect(project, "connections.yml, with the outbox")
+    connect(project, "profiles/connections.yml, with the outbox")
     put(project.root / "outbox.db", EVENTS)
     position = require_landed(project, spark)
     assert json.loads(position) == {"kind": "outbox", "position": len(EVENTS) + 1}

@@ -216,6 +216,7 @@ def test_a_batch_without_any_good_row_is_landed_once(make_project: MakeProject, 
     assert [row["item_id"] for row in project.rows(spark, "item")] == [1, 2]
 
 
+@pytest.mark.slow
 def test_a_mended_file_brings_what_was_missing_and_nothing_twice(
     make_project: MakeProject, spark: SparkSession
 ) -> None:

@@ -8,11 +8,14 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from conftest import REPOSITORY, DbtProject, MakeProject, new_project, pg, table_of
+from continuously import wait_until
 from typer.testing import CliRunner, Result
 
 from ingest.cli.app import app
@@ -260,6 +263,10 @@ def test_a_command_that_cannot_be_meant_is_exit_code_2(arguments: list[str]) -> 
     assert lake(*arguments, code=2).stderr
 
 
+def test_the_version_is_that_of_the_distribution() -> None:
+    assert lake("--version").stdout == f"lake {version('lakehouse-modeling')}\n"
+
+
 def test_a_wrong_declaration_is_told_before_spark_starts(project: DbtProject) -> None:
     source = shop()
     source["tables"][0]["config"]["meta"]["ingest"]["topics"] = "x"
@@ -435,6 +442,25 @@ def test_a_bucket_without_a_folder_is_refused(project: DbtProject, monkeypatch: 
     refused = words(lake("ingest", "shop", "--project-dir", project.root, code=1).output)
     assert "the path of the lake is a bucket without a folder" in refused
     assert "a folder, such as s3://lake/lake, or the bucket itself as s3://lake/" in refused
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [(), ("--continuous",)])
+def test_java_that_is_killed_is_told_in_a_sentence(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """The system kills it where memory is short: it was a traceback of py4j's, behind the reports of all tables."""
+    project = new_project(tmp_path, shop())
+    for topic in ("shop.order_line", "shop.customer"):
+        project.deliver(topic, 0, [line("c", n, n, 1, 1.5) for n in range(100)])
+    environment = {**os.environ, "LAKE_HOME": str(tmp_path / "lake"), "LAKE_MEMORY": "1g"}
+    command = [sys.executable, "-m", "ingest", "ingest", "shop", "--project-dir", str(project.root), *words]
+    with subprocess.Popen(command, env=environment, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as landing:
+        wait_until(lambda: any(tmp_path.rglob(".hoodie")), "a table is begun")
+        for child in psutil.Process(landing.pid).children(recursive=True):
+            child.kill()
+        told = landing.communicate(timeout=120)[1]
+    assert landing.returncode == 1
+    assert "Spark's Java process has ended, by signal 9" in told
+    assert "Traceback" not in told
 
 
 @pytest.mark.slow

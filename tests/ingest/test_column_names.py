@@ -112,7 +112,7 @@ FORMS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    "forms", [("envelope", "described"), pytest.param(("flat", "keep"), marks=pytest.mark.slow)], ids="+".join
+    "forms", [("flat", "keep"), pytest.param(("envelope", "described"), marks=pytest.mark.slow)], ids="+".join
 )
 def test_names_that_differ_by_case_alone_are_the_same(
     forms: tuple[str, ...], make_project: MakeProject, spark: SparkSession

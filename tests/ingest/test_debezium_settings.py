@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -29,23 +31,27 @@ def change(op: str, place: int, before: Row | None = None, after: Row | None = N
 
 @pytest.mark.slow
 def test_no_connector_s_placeholder_is_taken_for_a_value(make_project: MakeProject, spark: SparkSession) -> None:
-    """SQL Server's `max` types, MySQL's NOBLOB, Oracle's LOBs, and a placeholder of one's own."""
+    """SQL Server's `max` types, MySQL's NOBLOB, Oracle's LOBs, and a placeholder of one's own, also as hexadecimal
+    octets.
+    """
     own = {"unavailable_value_placeholder": "not here"}
+    octets = {"unavailable_value_placeholder": "hex:" + b"not here".hex()}
     declared: dict[str, dict[str, Any]] = {
         **{name: {"connector": name} for name in ("sqlserver", "mysql", "mariadb")},
         "oracle": {"connector": None, "order_by": ["__source_ts_ms"]},
         "own": {"connector": "postgresql", **own},
+        "octets": {"connector": "postgresql", **octets},
     }
     project = make_project(
         {"tables": [table_of(name, COLUMNS, ["id"], **options) for name, options in declared.items()]}
     )
     for name in declared:
-        away = "not here" if name == "own" else UNAVAILABLE_VALUE
+        away = "not here" if name in ("own", "octets") else UNAVAILABLE_VALUE
         known, gone = {"id": 1, "note": "long", "n": 1}, {"id": 2, "note": away, "n": 1}
         project.deliver(f"shop.{name}", 0, [change("c", 10, after=known), change("d", 11, before=gone)])
     project.land_well(spark)
     for name in declared:
-        away = "not here" if name == "own" else UNAVAILABLE_VALUE
+        away = "not here" if name in ("own", "octets") else UNAVAILABLE_VALUE
         project.deliver(f"shop.{name}", 10, [change("u", 20, after={"id": 1, "note": away, "n": 2})])
     project.land_well(spark)
     for name in declared:
@@ -236,3 +242,31 @@ def test_dates_and_times_of_connect_become_columns(make_project: MakeProject, sp
     project.land_well(spark)
     expected = {"day": date(2022, 1, 8), "at": datetime(2023, 11, 14, 22, 13, 20, 123_000), "time": "12:00:00.500000"}
     assert project.rows(spark, "item", "day", "at", "time") == [expected]
+
+
+def test_decimals_of_any_scale_become_columns(make_project: MakeProject, spark: SparkSession) -> None:
+    """PostgreSQL's numeric(3,5) and numeric(3,-2), and one of 38 digits behind so many zeros: each run failed."""
+    widths = {"small": (3, 5), "round": (3, -2), "wide": (38, -2), "any": (None, -2)}
+    row = {"id": connect("int32")}
+    for name, (precision, scale) in widths.items():
+        digits = {} if precision is None else {"connect.decimal.precision": str(precision)}
+        parameters = {"scale": str(scale), **digits}
+        row[name] = connect("bytes", name="org.apache.kafka.connect.data.Decimal", parameters=parameters)
+    project = make_project({"tables": [table_of("item", {"id": "int"}, ["id"])]})
+    after = {"id": 1, **dict.fromkeys(widths, "AN4=")}
+    project.deliver("shop.item", 0, [with_schema(envelope("c", 1, after=after), row)])
+    project.land_well(spark)
+    found = project.rows(spark, "item", *widths)
+    assert found == [{"small": Decimal("0.00222"), **dict.fromkeys(("round", "wide", "any"), Decimal(22_200))}]
+
+
+def test_a_row_that_holds_an_envelope_is_no_envelope(make_project: MakeProject, spark: SparkSession) -> None:
+    """Beside envelopes, as once the transform was added; alone it never was one."""
+    columns = {"id": "int", "note": "string"}
+    project = make_project({"tables": [table_of("item", columns, ["id"])]})
+    held = envelope("c", 1, after={"id": 7})
+    unwrapped = {"id": 2, "note": held, "__lsn": 2}
+    project.deliver("shop.item", 0, [envelope("c", 1, after={"id": 1, "note": "n"}), unwrapped])
+    project.land_well(spark)
+    notes = {row["id"]: row["note"] for row in project.rows(spark, "item")}
+    assert (notes.pop(1), {key: json.loads(note) for key, note in notes.items()}) == ("n", {2: held})

@@ -46,11 +46,17 @@ def column_of(source: Entry, index: int = 0) -> Entry:
 
 
 Change = Callable[[Entry], object]
+
+
+def with_placeholder(written: str) -> Change:
+    return lambda source: ingest_of(source).update(unavailable_value_placeholder=written)
+
+
 # What is wrong, and texts that the message must hold: the place, what was found, what is allowed.
 WRONG: dict[str, tuple[Change, tuple[str, ...]]] = {
     "unknown key": (
         lambda s: ingest_of(s).update(topics="x"),
-        ("order_line: config.meta.ingest", "topics is not a known key", "'x'"),
+        ("order_line: config.meta.ingest", "topics is not a known key"),
     ),
     "missing connector": (lambda s: ingest_of(s).pop("connector"), ("connector is missing",)),
     "unknown connector": (
@@ -173,6 +179,13 @@ WRONG: dict[str, tuple[Change, tuple[str, ...]]] = {
         lambda s: s["tables"].append(table_of("customer", {"id": "int"}, ["id"], topic="shop.order_line")),
         ("tables 'order_line' and 'customer' read one topic, shop.order_line", "ByLogicalTableRouter"),
     ),
+    **{
+        f"a placeholder of {octets}": (
+            with_placeholder(octets),
+            (f"unavailable_value_placeholder is '{octets}', expected two hexadecimal digits behind hex:",),
+        )
+        for octets in ("hex:", "hex:616", "hex:no", "hex:ff")
+    },
     "tables of a topic, and tombstones that say none": (
         lambda s: ingest_of(s).update(table_include_list=["shop.order_line"]),
         ("table_include_list is given and tombstones is not 'ignore'",),
@@ -681,6 +694,20 @@ def test_what_a_mapping_merges_in_is_no_key_of_its_own(make_project: MakeProject
             "files: {type: kafka, bootstrap_servers: a, options: {sasl.jaas.config: b}}",
             "sasl.jaas.config is written into",
         ),
+        ("files: {type: kafka, bootstrap_servers: a, options: {kafka.sasl.jaas.config: geheim}}", "is written into"),
+        (
+            "files: {type: kafka, bootstrap_servers: a, options: {kafka.client.id: b, consumer.check.crcs: false}}",
+            "consumer.check.crcs, kafka.client.id: expected the names of Kafka's clients, check.crcs, client.id",
+        ),
+        (
+            "files: {type: kafka, bootstrap_servers: a, options: "
+            "{sasl.jaas.config: \"M required username='{{ env_var('HOME') }}' password='geheim';\"}}",
+            "sasl.jaas.config is written into",
+        ),
+        (
+            "files: {type: files, path: x, registry: {url: 'http://a', basic.auth.user.info: 'me:geheim'}}",
+            "registry.basic.auth.user.info is not a known key",
+        ),
         ("files: {type: files}", "path is missing"),
         ("files: {type: files, path: 'bronze/20??'}", "'bronze/20??' is a pattern"),
         ("files: {type: files, path: x, region: eu}", "region is not a known key"),
@@ -693,3 +720,4 @@ def test_a_wrong_connection_is_refused_with_file_and_name(project: DbtProject, t
     error = refused(project)
     assert "connections.yml: files" in error.message
     assert told in error.message
+    assert "geheim" not in error.message

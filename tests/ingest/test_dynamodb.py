@@ -338,6 +338,7 @@ def test_records_of_kinesis_are_ordered_by_microseconds_and_by_nothing_coarser(
     assert [each["reason_code"] for each in project.quarantined(spark)] == ["missing_position"] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_record_that_is_replayed_is_read_as_it_was(make_project: MakeProject, spark: SparkSession) -> None:
     columns = {"id": "int", "at": "timestamp"}

@@ -22,13 +22,13 @@ from deliveries.shrinking import shown, smallest
 from pyspark.sql import SparkSession
 
 # All cases of a module are landed side by side, within its first test.
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(3600)]
 
 SEED = 18
 # So many tables are landed side by side.
 _WIDTH = 24
-# The array is played in so many parts, each of about as many cases.
-_PARTS = 10
+# The array is played in so many parts, each of no more cases than are landed side by side.
+_PARTS = 12
 # Of the cases that were found wrong from outside, which the array begins with, those that cover the most.
 SAMPLE = [case_of(f"t{number}", row, number) for number, row in enumerate(widest(sample_rows(SPACE, SEED, KNOWN), 2))]
 
@@ -41,7 +41,7 @@ def on(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 def require_nothing_lost(on: Stage, cases: Sequence[Case], *, shrinks: int = 1) -> None:
     """Plays the cases, some side by side; fails with all that differs, and the first failing cases made small."""
-    # Java keeps what Python has let go of until Python collects it: 261 tables of one process do not fit in its heap.
+    # Java keeps what Python has let go of until Python collects it: all tables of the array do not fit in its heap.
     gc.collect()
     starts = range(0, len(cases), _WIDTH)
     found = {case: told for at in starts for case, told in _failing(on, cases[at : at + _WIDTH]).items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -412,7 +413,7 @@ def test_an_erased_key_stays_away_from_a_table_that_is_landed_anew(
     assert project.rows(spark, "orders", "value") == [{"value": "born again"}]
 
 
-@pytest.mark.parametrize("name", ["orders", "_quarantine"])
+@pytest.mark.parametrize("name", ["orders", pytest.param("_quarantine", marks=pytest.mark.slow)])
 def test_a_clock_that_was_set_back_is_refused(
     name: str, make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -444,3 +445,27 @@ def test_a_schema_that_is_dropped_in_a_running_session_is_landed_anew(
     shutil.rmtree(place(project, spark), ignore_errors=True)
     project.land_well(spark)
     assert project.rows(spark, "orders", "id") == [{"id": 1}, {"id": 2}]
+
+
+@pytest.mark.slow
+def test_an_erasure_that_is_repeated_finds_what_a_savepoint_keeps(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """Its files hold the key still, and no row of them can be read: the second erasure said that none does."""
+    project = make_project({"tables": [table_of("orders", {"id": "bigint", "value": "int"}, ["id"], history=True)]})
+    key = int(f"{datetime.now(UTC):%Y%m%d}")  # as instants of commits begin
+    project.deliver(
+        "shop.orders", 0, [pg("c", 1, id=key, value=1), pg("c", 2, id=2, value=2), pg("u", 3, id=key, value="x")]
+    )
+    project.land(spark)
+    names = [f"{project.schema}.{name}" for name in ("orders__changes", "_quarantine")]
+    newest = {name: spark.sql(f"call show_commits(table => '{name}')").collect()[0]["commit_time"] for name in names}
+    for name, instant in newest.items():
+        spark.sql(f"call create_savepoint(table => '{name}', commit_time => '{instant}')")
+    (table,) = project.source().tables
+    for _ in range(2):
+        held = {place.name.replace("`", "") for place in erase(spark, table, [(str(key),)]).places if place.holding}
+        assert held == set(names)
+    for name, instant in newest.items():
+        spark.sql(f"call delete_savepoint(table => '{name}', instant_time => '{instant}')")
+    assert erase(spark, table, [(str(key),)]).holding == ()

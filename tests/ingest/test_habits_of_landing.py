@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from ingest.cli.app import app
+from ingest.cli.metrics import as_text
 from ingest.config.project import Project
 from ingest.config.sources_file import load_sources
 from ingest.errors import DeclarationError, LakeError
@@ -394,19 +395,26 @@ def test_a_topic_of_several_tables_mixes_no_rows(make_project: MakeProject, spar
     """As ByLogicalTableRouter and RegexRouter make one: of shards, which are meant, or of tables that share nothing."""
     project = make_project({"tables": [table_of("order_line", COLUMNS, ["id"])]})
 
-    def deliver(offset: int, *tables: str | None) -> None:
+    def deliver(offset: int, *tables: str | None, **parts: str | None) -> None:
         events = [pg("c", 10 + offset + number, id=number, value=name) for number, name in enumerate(tables)]
-        of_tables = [{**event, "__table": name} if name else event for event, name in zip(events, tables, strict=True)]
+        of_tables = [
+            {**event, "__table": name, **parts} if name else event for event, name in zip(events, tables, strict=True)
+        ]
         project.deliver("shop.order_line", offset, of_tables)
 
     def values(table: str) -> dict[int, str]:
         return {row["id"]: row["value"] for row in project.rows(spark, table)}
 
-    deliver(0, "a", "a")
+    # The connector's `add.fields` says more of its name later: it is the same table.
+    deliver(0, "a", "a", __db=None)
+    deliver(2, "a", __schema="public")
     project.land_well(spark)
+    deliver(4, "a")
+    project.land_well(spark)
+    assert project.state(spark, "order_line").tables == ("shop.public.a",)
     deliver(10, "a", "b_1", "b_2")
     message = lake(project, "ingest", "shop", code=1)
-    assert "brings changes of several tables, shop.a and shop.b_2 among them" in " ".join(message.split())
+    assert "brings changes of several tables, shop.b_2 and shop.public.a among them" in " ".join(message.split())
     assert values("order_line") == {0: "a", 1: "a"}
 
     options = {"topic": "shop.order_line", "tombstones": "ignore"}
@@ -419,7 +427,7 @@ def test_a_topic_of_several_tables_mixes_no_rows(make_project: MakeProject, spar
     assert (values("order_line"), values("part")) == ({0: "a", 1: "a"}, {1: "b_1", 2: "b_2"})
     assert (told["order_line"].counts, told["part"].counts) == (
         Counts(read=6, applied=1, superseded=1, ignored=3, quarantined=1),
-        Counts(read=8, applied=2, ignored=5, quarantined=1),
+        Counts(read=10, applied=2, ignored=7, quarantined=1),
     )
     aside = sorted((row["source_table"], row["reason_code"]) for row in project.quarantined(spark))
     assert aside == [("order_line", "unknown_table"), ("part", "unknown_table")]
@@ -572,4 +580,6 @@ def test_a_stop_ends_continuous_ingest_with_the_batch_it_is_at(make_project: Mak
         wait_until(lambda: bool(batches), "a batch is told of")
     assert set(batches) == {1}
     assert len(project.rows(spark, "item")) == 1
+    assert run.progress["item"].as_event()["unread"] == 3
+    assert 'lake_unread_input{source="shop",table="item"} 3' in as_text(run.progress)
     assert project.land_well(spark)["item"].counts == Counts(read=3, applied=3)

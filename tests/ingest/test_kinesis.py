@@ -302,7 +302,7 @@ def test_what_cannot_be_asked_says_why(connection: KinesisConnection, monkeypatc
     with pytest.raises(InputError, match="Kinesis cannot be asked: Unable to locate credentials"):
         StreamClient(unknown).stream("shop.none")
     monkeypatch.setitem(sys.modules, "boto3", None)
-    with pytest.raises(SetupError, match=r"pip install 'lakehouse-modeling\[kinesis\]'"):
+    with pytest.raises(SetupError, match=r"`make setup` .* pip install '<clone>\[kinesis\]'"):
         StreamClient(connection)
 
 

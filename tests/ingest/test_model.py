@@ -289,6 +289,16 @@ MENDED: Mapping[str, list[File]] = {
         File(0, 1, (_change(1, "u", 1, 90, None, 9, "B", "N"),), 0),
         File(0, 0, (_change(0, "r", 1, 100, None, 1, "A", "N"),), 1),
     ],
+    # A blocking snapshot of the task that made the slot gives its rows the LSN of that, however long ago.
+    "a blocking snapshot heals what was lost, with its rows at the place where the slot began": [
+        File(0, 0, (_change(0, "r", 1, 50, None, 1, "A", "N"), _change(1, "u", 1, 90, 85, 2, "B", "N")), 0),
+        File(0, 2, (_change(2, "r", 1, 50, 95, 3, "C", "N"),), 1),
+        File(0, 3, (_change(3, "u", 1, 101, 95, 4, "D", "N"),), 2),
+    ],
+    "the same, in one batch": [
+        File(0, 0, (_change(0, "r", 1, 50, None, 1, "A", "N"), _change(1, "u", 1, 90, 85, 2, "B", "N")), 0),
+        File(0, 2, (_change(2, "r", 1, 50, 95, 3, "C", "N"),), 0),
+    ],
     **{
         f"what comes after a blocking snapshot counts, {told}": [
             File(0, 0, (_change(0, "c", 1, 90, 85, 1, "A", "N"), _change(1, "c", 2, 91, 85, 1, "A", "N")), 0),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlparse
 
 import pytest
 from conftest import DbtProject, MakeProject, pg, table_of
@@ -110,6 +113,7 @@ left join {{ ref('stg_other') }} as others on notes.id = others.id
 """
 
 
+@pytest.mark.slow
 def test_models_are_built_on_a_table_that_is_not_landed_yet_and_follow_its_first_landing(
     make_project: MakeProject, spark: SparkSession
 ) -> None:
@@ -129,3 +133,14 @@ def test_models_are_built_on_a_table_that_is_not_landed_yet_and_follow_its_first
     models.land("other")
     models.run("names")
     assert [(row["id"], row["other"]) for row in models.rows("names")] == [(1, None), (2, "b")]
+
+
+def test_a_table_whose_folder_is_gone_is_not_prepared(make_project: MakeProject, spark: SparkSession) -> None:
+    """An empty table in its place would say that nothing was ever landed; the others are prepared all the same."""
+    project = make_project({"tables": [table_of(name, NOTE, ["id"]) for name in ("gone", "new")]})
+    project.deliver("shop.gone", 0, [pg("c", 1, id=1, name="a")])
+    project.land_well(spark, "gone")
+    shutil.rmtree(Path(urlparse(project.silver(spark, "gone").path).path))
+    assert prepared(project, code=1) == {"gone": False, "new": True}
+    gone, _ = status_of(spark, project.source())
+    assert "its folder is gone" in str(gone.error)

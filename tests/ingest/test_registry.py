@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,10 @@ from conftest import DbtProject, MakeProject, pg, table_of
 from pyspark.sql import SparkSession
 from registry_server import CCOMPAT, serve, use_registry
 
+from dev.chain.processes import free_port
 from ingest.config.connections import RegistryConnection
-from ingest.decode.registry import Registry
-from ingest.errors import DeclarationError, InputError, UnavailableError
+from ingest.decode.registry import MOST_UNKNOWN, Registry
+from ingest.errors import DeclarationError, InputError, SetupError, UnavailableError
 from ingest.silver.state import Counts
 
 pytestmark = pytest.mark.spark
@@ -85,6 +85,7 @@ def test_versions_in_one_batch_with_all_that_can_be_wrong_of_a_value(
     good = written(NEW, item(9, stock=2**40, note="whole"))
     bad = {
         prefixed(99) + good: "schema id 99 is not in the registry",
+        prefixed(2**32 - 1) + good: "schema id 4294967295 is not in the registry",
         b"\x01" + prefixed(2)[1:] + good: "its first byte is 0x01",
         b"": "the value is empty",
         b"\x00\x00\x01": "truncated: 3 bytes",
@@ -163,9 +164,7 @@ def test_a_registry_that_does_not_answer_lands_nothing_and_says_so(
     monkeypatch.setenv("REGISTRY_PASSWORD", PASSWORD)
     project = make_project(items())
     deliver_records(project, [written(OLD, item(1, stock=1), prefixed(1))])
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        nobody = f"http://127.0.0.1:{free.getsockname()[1]}"
+    nobody = f"http://127.0.0.1:{free_port()}"
 
     def told(url: str, **options: Any) -> str:
         use_registry(project, url, **options)
@@ -314,9 +313,40 @@ def test_a_registry_that_is_closed_or_whose_schema_lacks_a_part_is_told_of_alike
 
 def test_an_answer_of_no_such_place_is_not_one_of_no_such_id() -> None:
     with serve(known({1: NEW})) as served:
-        assert list(Registry(RegistryConnection(url=served.url)).schemas(["1", "7"])) == ["1"]
+        too_large = [str(2**31), str(2**32 - 1)]
+        assert list(Registry(RegistryConnection(url=served.url)).schemas(["1", "7", *too_large])) == ["1"]
         with pytest.raises(InputError, match="answers /schemas/ids/1 with 404 Not Found, and no schema"):
             Registry(RegistryConnection(url=f"{served.url}/registry")).schemas(["1"])
+
+
+def test_values_that_begin_with_no_ids_of_the_registry_are_quarantined_and_few_are_asked_for(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """The ids of registries are low: where one is among them, it is found."""
+    project = make_project(items(quarantine_limit={"share": 1.0}))
+    good = written(NEW, item(9, stock=9, note="n"))
+    bare = [prefixed(number) + good for number in range(100, 100 + 40 * MOST_UNKNOWN, 40)]
+    deliver_records(project, [*bare, prefixed(2**31 - 1) + good, prefixed(7) + good])
+    with serve(known({7: NEW})) as registry:
+        use_registry(project, registry.url)
+        counts = project.land_well(spark)["item"].counts
+        assert counts == Counts(read=len(bare) + 2, applied=1, quarantined=len(bare) + 1)
+        assert len(registry.asked) == len(set(registry.asked)) == 1 + MOST_UNKNOWN
+    told = {row["start_offset"]: row["reason"] for row in project.quarantined(spark)}
+    assert told[len(bare)].startswith(f"schema id {2**31 - 1} is not in the registry, or was not asked for behind")
+    assert "need `schema_file`" in told[len(bare)]
+
+
+def test_what_is_known_needs_no_registry_and_a_proxy_that_is_none_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serve(known({1: NEW})) as served:
+        registry = Registry(RegistryConnection(url=served.url))
+        registry.schemas(["1"])
+    for name, value in (("ALL_PROXY", "socks5://proxy:1080"), ("SSL_CERT_FILE", "/nowhere")):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            assert list(registry.schemas(["1"])) == ["1"]
+            with pytest.raises(SetupError, match=f"the schema registry cannot be asked: [^:]*\n.*{name}"):
+                registry.schemas(["2"])
 
 
 def test_values_without_an_id_are_read_with_the_declared_schema(make_project: MakeProject, spark: SparkSession) -> None:

@@ -14,7 +14,8 @@ from ingest.errors import UnavailableError, WriteError
 from ingest.landing.failures import error_of
 from ingest.silver.catalog import glue_forms
 from ingest.silver.catalog.base import Entry
-from ingest.silver.hudi import HudiTable, TableOptions, write_error
+from ingest.silver.hudi import HudiTable, TableOptions
+from ingest.silver.write_errors import write_error
 from ingest.spark import s3
 from ingest.spark.passing import may_pass
 

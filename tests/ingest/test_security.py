@@ -303,6 +303,26 @@ def test_an_erased_key_is_in_no_file_and_no_older_event_brings_it_back(
 
 @pytest.mark.spark
 @pytest.mark.slow
+def test_an_erased_key_is_looked_for_in_files_from_before_its_columns_were_widened(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """The history's older months keep their types, and Spark reads no int as a bigint."""
+    project = make_project({"tables": []})
+    for number, (kind, day) in enumerate((("int", 1), ("bigint", 40))):
+        columns = {"sale_id": kind, "n": kind}
+        project.declare({"tables": [table_of("sale", columns, ["sale_id"], history=True)]})
+        at = 1_700_000_000_000 + day * 86_400_000
+        sales = [pg("cu"[number], 10 + number, sale_id=sale_id, n=1, __source_ts_ms=at) for sale_id in (GONE, KEPT)]
+        project.deliver("shop.sale", 10 * number, [*sales, "{broken"])
+        project.land_well(spark)
+    (table,) = project.source().tables
+    erasure = erase(spark, table, [(str(GONE),)])
+    assert [(place.rows, place.holding) for place in erasure.places] == [(1, ()), (2, ()), (0, ())]
+    assert project.rows(spark, "sale", "sale_id") == [{"sale_id": KEPT}]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
 def test_a_key_of_one_digit_is_not_found_in_what_hudi_says_of_a_folder(
     make_project: MakeProject, spark: SparkSession
 ) -> None:

@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 from conftest import DbtProject, Event, MakeProject, pg, table_of
 from continuously import landing, wait_until
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from ingest.config.connections import KafkaConnection
@@ -27,7 +30,7 @@ from ingest.silver.state import Counts
 from ingest.sources import kafka
 from ingest.sources.files import FilesPosition
 from ingest.sources.kafka import KafkaPosition, TopicPosition
-from ingest.sources.kafka_client import Partition
+from ingest.sources.kafka_client import NO_ID, Partition
 from ingest.sources.kinds import position_kind
 from ingest.sources.raw import EventFile
 
@@ -136,8 +139,31 @@ def test_where_records_have_expired_no_other_partition_goes_back_before_the_epoc
         assert pending.position == position
         return KafkaPosition.from_text(position).topics["shop.note"].next
 
-    assert earliest("a") == {0: 2_000, 1: 50, 2: 90, 3: 7}
+    for topic_id in ("a", NO_ID):
+        assert earliest(topic_id) == {0: 2_000, 1: 50, 2: 90, 3: 7}
     assert earliest("made anew") == {0: 2_000, 1: 0, 2: 0, 3: 7}
+
+
+@given(st.sampled_from(["a", NO_ID]), st.sampled_from(["a", "b", NO_ID]), st.integers(0, 9), st.integers(0, 9))
+def test_a_topic_is_another_one_by_its_id_or_where_there_is_none_by_offsets_that_went_back(
+    before: str, now: str, read: int, end: int
+) -> None:
+    """Brokers that tell no ids have one for all topics; a newer version of them brings ids of the same topics."""
+    table: Any = SimpleNamespace(relation="silver.note", alone="shop --tables note")
+    position = KafkaPosition({"shop.note": TopicPosition(before, {0: read, 1: 2})})
+    listed = [Partition("shop.note", now, 0, 0, end), Partition("shop.note", now, 1, 0, 2)]
+    if {before, now} == {"a", "b"} or read > end:
+        with pytest.raises(InputError) as caught:
+            position.pending(listed, table)
+        is_truncated = before == now == "a"
+        assert ("was deleted and made anew" in caught.value.message) == (not is_truncated)
+        assert ("raise the table's `epoch`" in caught.value.message) == (not is_truncated)
+        if not is_truncated:
+            assert position.earliest(listed).topics["shop.note"].next[0] == 0
+        return
+    assert sum(part.length for part in position.pending(listed, table)) == end - read
+    after = position.advanced(listed, {("shop.note", 0): end})
+    assert after.topics["shop.note"] == TopicPosition(before if now == NO_ID else now, {0: end, 1: 2})
 
 
 def test_the_connection_of_an_installed_source_is_checked_as_any_other(outbox: Outbox) -> None:
@@ -234,7 +260,8 @@ def test_news_of_a_source_from_outside_wake_its_tables(
 
 def test_settings_of_kafka_may_be_numbers_and_booleans_as_yaml_reads_them(make_project: MakeProject) -> None:
     project = make_project({"tables": [table_of("note", NOTE, ["id"], connection="outbox")]})
-    options = {"request.timeout.ms": 5_000, "check.crcs": False, "client.id": "lake"}
+    login = "M required username=\"{{ env_var('HOME') }}\" password=\"{{ env_var('HOME') }}\";"
+    options = {"request.timeout.ms": 5_000, "check.crcs": False, "client.id": "lake", "sasl.jaas.config": login}
     connect(project, "kafka", bootstrap_servers="nowhere.invalid:9092", options=options)
     connection = project.source().tables[0].connection
     assert isinstance(connection, KafkaConnection)

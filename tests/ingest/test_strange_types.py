@@ -154,6 +154,7 @@ def test_a_schema_that_spark_has_no_types_for_keeps_its_own_events_out_alone(
             assert told in error.message
 
 
+@pytest.mark.slow
 def test_what_parquet_writes_as_bytes_and_numbers_is_what_the_footer_says(
     make_project: MakeProject, spark: SparkSession
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,12 +64,12 @@ class Bank:
         end = {"status": "END", "id": name, "event_count": len(events), "ts_ms": 5, "data_collections": counts}
         return name, events, end
 
-    def deliver(self, topic: str, events: Iterable[Row]) -> Path:
+    def deliver(self, topic: str, events: Iterable[Row], partition: int = 0) -> Path:
         """Puts events into a topic, as its next file."""
         events = list(events)
         offset = self.offsets.get(topic, 0)
         self.offsets[topic] = offset + len(events)
-        return self.project.deliver(topic, offset, events)
+        return self.project.deliver(topic, offset, events, partition=partition)
 
     def begin_and_end(self, *ends: Row) -> None:
         """Puts the markers of some transactions into their topic."""
@@ -108,11 +109,10 @@ def bank(make_project: MakeProject) -> Bank:
 
 
 def opened(project: DbtProject) -> Bank:
-    """A bank with its first accounts delivered."""
+    """A bank with its first accounts delivered. As of Debezium, there is no transaction topic before a transaction."""
     found = Bank(project)
     for table in TABLES:
         found.deliver(f"shop.bank.{table}", [pg("r", 1, id=1, balance=100)])
-    (project.bronze / TRANSACTIONS).mkdir()
     return found
 
 
@@ -170,15 +170,41 @@ def test_half_a_transaction_waits_for_its_other_half(bank: Bank, spark: SparkSes
     assert bank.land(spark)["checking"].taken == 0
 
 
-def test_a_transaction_that_has_not_ended_waits(bank: Bank, spark: SparkSession) -> None:
+@pytest.mark.slow
+def test_a_portion_that_waits_makes_no_cut_before_what_lies_behind_it(bank: Bank, spark: SparkSession) -> None:
+    """A portion whose events wait ends the table's run: what another table has landed of a transaction lacks there."""
+    bank.project.connect({"batch_bytes": 1})
+    bank.land(spark)
+    before, open_ = (bank.transaction(("checking", "u", 1, 100 - n), ("saving", "u", 1, 100 + n)) for n in (1, 2))
+    bank.send(open_[1], "checking")
+    bank.deliver("shop.bank.checking", [event for table, event in before[1] if table == "checking"], partition=1)
+    bank.send(before[1], "saving")
+    bank.begin_and_end(before[2])
+    landed = bank.land(spark)
+    assert (landed["checking"].waiting, landed["checking"].unread, landed["saving"].counts.applied) == (1, 1, 1)
+    assert bank.at_cut(spark) == {"checking": {1: 100}, "saving": {1: 100}}
+    bank.send(open_[1], "saving")
+    bank.begin_and_end(open_[2])
+    bank.land(spark)
+    assert bank.at_cut(spark) == {"checking": {1: 98}, "saving": {1: 102}}
+
+
+def test_a_transaction_that_has_not_ended_waits(
+    bank: Bank, spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    bank.land(spark)
     _, events, end = bank.transaction(("checking", "u", 1, 60), ("saving", "u", 1, 140))
     bank.send(events)
     waiting = bank.land(spark)
+    assert caplog.text.count(f"there is no transaction topic {TRANSACTIONS}: no transaction has ended") == 1
     assert waiting["checking"].waits_for == "transactions that have not ended"
     assert bank.at_cut(spark) == {"checking": {1: 100}, "saving": {1: 100}}
     bank.begin_and_end(end)
     bank.land(spark)
     assert bank.at_cut(spark) == {"checking": {1: 60}, "saving": {1: 140}}
+    # One that was there and has gone is missed.
+    shutil.rmtree(bank.project.bronze / TRANSACTIONS)
+    assert all("there is no such folder" in str(landed.error) for landed in bank.land(spark).values())
 
 
 @pytest.mark.parametrize("markers_first", [False, True])
@@ -360,12 +386,15 @@ def test_only_the_newest_cuts_are_kept(bank: Bank, spark: SparkSession, monkeypa
 
 
 @pytest.mark.slow
-def test_any_delivery_shows_whole_commits_only(tmp_path: Path, spark: SparkSession) -> None:
-    """Random transfers, their files and markers delivered in random portions: a reader sees a state of the source."""
+@pytest.mark.parametrize("settings", [{}, {"batch_bytes": 1}], ids=["one portion", "portions"])
+def test_any_delivery_shows_whole_commits_only(tmp_path: Path, spark: SparkSession, settings: dict[str, int]) -> None:
+    """Random transfers, their files and markers delivered in random portions, by several partitions: a reader sees a
+    state of the source."""
     rng = random.Random("transfers")  # noqa: S311
     source = accounts()
     source["tables"][0]["config"]["meta"]["ingest"]["table_type"] = "cow"
     bank = opened(new_project(tmp_path, source))
+    bank.project.connect(settings)
     balances = {table: {1: 100} for table in TABLES}
     states = [json.dumps(balances, sort_keys=True)]
     queues: dict[str, list[Row]] = {topic: [] for topic in (*(f"shop.bank.{table}" for table in TABLES), TRANSACTIONS)}
@@ -381,7 +410,8 @@ def test_any_delivery_shows_whole_commits_only(tmp_path: Path, spark: SparkSessi
         for topic, queue in queues.items():
             size = rng.randint(0, 30)
             if queue[:size]:
-                bank.deliver(topic, queue[:size])
+                # Of one partition the topic of transactions alone is in order.
+                bank.deliver(topic, queue[:size], partition=0 if topic == TRANSACTIONS else rng.randint(0, 2))
                 del queue[:size]
         assert not any(landed.error for landed in bank.land(spark).values())
         reached.append(states.index(json.dumps(_as_text(bank.at_cut(spark)), sort_keys=True)))

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -27,8 +28,8 @@ from ingest.landing.run import land
 from ingest.landing.transactions import newest_cut
 from ingest.operations.replay import replay
 from ingest.operations.status import status_of
-from ingest.silver.hudi import write_error
 from ingest.silver.state import Counts
+from ingest.silver.write_errors import write_error
 from ingest.spark.jvm import java_class, root_cause
 
 pytestmark = pytest.mark.spark
@@ -272,6 +273,24 @@ def test_an_unwell_table_is_landed_continuously_and_told_as_unwell(
         wait_until(lambda: run.progress["note"].state == "waiting", "well again")
         assert not run.failed
     lake("status", "--project-dir", project.root)
+
+
+def test_a_failure_is_over_once_another_process_has_landed_the_table(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """The process that lands the table knows of no failure of another one, and removes none."""
+    project = make_project({"tables": [notes()]})
+    project.deliver("shop.note", 0, good(1))
+    project.land_well(spark)
+    failed = [("note", datetime.now(UTC), "note: the lake cannot be written")]
+    rows = spark.createDataFrame(failed, "source_table string, failed_at timestamp, message string")
+    failures(project.schema).write(spark, rows, "upsert")
+    (status,) = status_of(spark, project.source())
+    assert (status.state, status.error) == ("failed", "note: the lake cannot be written")
+    project.deliver("shop.note", 1, good(1, first=2))
+    project.land_well(spark)
+    (status,) = status_of(spark, project.source())
+    assert (status.state, status.error) == ("up to date", None)
 
 
 def java_error(spark: SparkSession, *causes: tuple[str, str | None]) -> Py4JJavaError:

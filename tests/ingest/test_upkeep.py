@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,7 @@ import pytest
 from conftest import MakeProject, pg, table_of
 from continuously import landing, wait_until
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from ingest.errors import DeclarationError, QuarantineError, WriteError
 from ingest.landing.run import land
@@ -423,6 +428,59 @@ def test_a_batch_that_is_large_for_its_table_is_compacted_when_nothing_waits_beh
     assert log_files() == 0, "what was left is found where nothing is new"
     titles = project.rows(spark, "note", "title")
     assert [titles.count({"title": text}) for text in ("b", "first")] == [1_500, 500]
+
+
+def test_a_compaction_is_planned_behind_a_commit_that_is_being_made(
+    make_project: MakeProject, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Below version 8 a plan that is made amid a commit leaves its log files to no reader, or is passed over."""
+    project = make_project({"tables": [notes(table_type="mor", table_version=6)]})
+    silver, go_on = project.silver(spark, "note"), tmp_path / "go on"
+    for number, op in enumerate("cu"):
+        events = [note(op, 10_000 * number + key, key, op) for key in range(1, 1_501)]
+        project.deliver("shop.note", 2_000 * number, events)
+        (landed,) = land(spark, project.source().tables, upkeep=lambda *_: None)
+        assert landed.error is None
+
+    timeline = str(Path(urlparse(silver.path).path, ".hoodie"))
+
+    def begun() -> int:
+        return len(list(Path(timeline).glob("*.deltacommit.requested")))
+
+    before = begun()
+
+    @F.udf("string")
+    def slow(_: str) -> str:
+        """Hudi looks at the rows once more before it requests the commit."""
+        until = time.monotonic() + 180
+        while begun() > before and not go_on.exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        return "slow"
+
+    def commit() -> None:
+        with silver.writing():
+            rows = silver.read().select(*silver.columns()).limit(5).withColumn("title", slow("title"))
+            silver.hudi.of_buckets(silver.required_state().buckets).upsert(rows)
+
+    def compacted() -> bool:
+        threads.append(threading.get_ident())
+        return compact(silver)
+
+    def waits() -> bool:
+        frame = sys._current_frames().get(threads[0]) if threads else None
+        return frame is not None and frame.f_code.co_name == "plan_compaction"
+
+    threads: list[int] = []
+    with ThreadPoolExecutor() as pool:
+        committing = pool.submit(commit)
+        wait_until(lambda: begun() > before or committing.done(), "the commit")
+        compacting = pool.submit(compacted)
+        wait_until(lambda: waits() or compacting.done() or committing.done(), "the compaction waits, or has ended")
+        go_on.touch()
+        committing.result(180)
+        assert compacting.result(180)
+    assert silver.read().where("title = 'slow'").count() == 5
+    assert silver.hudi.read_base_files().where("title = 'slow'").count() == 5
 
 
 @pytest.mark.parametrize(

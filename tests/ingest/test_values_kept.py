@@ -329,7 +329,7 @@ def test_the_schema_policy_sees_types_of_json_with_a_schema(make_project: MakePr
     evolving = make_project(items(columns))
     keeping = make_project(items(columns, **ALL, schema_policy={"widen": "keep", "add": "keep"}))
     for project in (evolving, keeping):
-        records(project, ({"id": 0}, with_schema(pg("c", 1, **values), wide)),
+        records(project, ({"id": 1}, with_schema(pg("c", 1, **values), wide)),
                 ({"id": 2}, with_schema(pg("c", 2, **{**values, "id": 2, "flag": [1]}), wide)))  # fmt: skip
     assert evolving.land_well(spark)["item"].counts == Counts(read=2, applied=1, quarantined=1)
     (row,) = spark.table(f"`{evolving.schema}`.item").collect()
@@ -396,6 +396,41 @@ def test_debeziums_own_fields_order_changes_and_ties_are_counted(
     assert project.land_well(spark)["item"].counts == Counts(read=1, applied=1)
     assert [(row["id"], row["note"]) for row in project.rows(spark, "item")] == [(1, "d"), (2, "z")]
     assert [row["reason_code"] for row in project.quarantined(spark)] == ["missing_position"]
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_in_files_of_any_name_a_snapshot_s_row_stands_where_debeziums_own_fields_say(
+    apart: bool, make_project: MakeProject, spark: SparkSession
+) -> None:
+    """When such a file was written, it may be as a copy, says nothing of its events."""
+    project = make_project(items({"id": "int", "note": "string"}, connector=None, order_by=["__source_ts_ms"]))
+    for name, op, at in (("changes", "u", 200), ("snapshot", "r", 100)):
+        row = {"id": 1, "note": name, "__op": op, "__deleted": "false", "__source_ts_ms": at}
+        path = project.bronze / TOPIC / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(row), encoding="utf-8")
+        if apart:
+            project.land_well(spark)
+    project.land_well(spark)
+    assert project.rows(spark, "item") == [{"id": 1, "note": "changes"}]
+
+
+@pytest.mark.parametrize("batches", [(0, 0), (0, 1), (1, 0)])
+def test_of_a_snapshot_s_row_and_a_change_in_another_partition_the_log_says_which_counts(
+    batches: tuple[int, int], make_project: MakeProject, spark: SparkSession
+) -> None:
+    """By `message.key.columns` a row's changes are in two partitions, and so they are once a topic has got more."""
+    project = make_project(items({"id": "int", "note": "string"}))
+    by_partition = {
+        3: [pg("c", 90, id=1, note="old"), pg("d", 120, commit=110, id=1, note=""), pg("u", 95, id=2, note="old")],
+        1: [pg("c", 120, commit=110, id=1, note="moved"), *(pg("r", 200, id=key, note="read") for key in (1, 2))],
+    }
+    for batch in (0, 1):
+        for (partition, events), at in zip(by_partition.items(), batches, strict=True):
+            if at == batch:
+                project.deliver(TOPIC, 0, events, partition=partition)
+        project.land_well(spark)
+    assert project.rows(spark, "item") == [{"id": 1, "note": "read"}, {"id": 2, "note": "read"}]
 
 
 AWAY = [float(item) for item in UNAVAILABLE_VALUE.encode()]

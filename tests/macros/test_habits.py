@@ -187,6 +187,22 @@ def test_settings_that_need_another_table_are_refused(make_models: MakeModels) -
         assert models.rows(name) == numbers("b")
 
 
+def test_a_table_that_keeps_the_greater_row_is_refused(make_models: MakeModels) -> None:
+    """Somebody else has made it: a row that the model gives with a smaller value would stay as it was."""
+    models = make_models()
+    models.write("first", NUMBERS.format("'a'", 1))
+    models.run()  # makes the schema
+    properties = "tblproperties (primaryKey = 'id', preCombineField = 'value')"
+    models.do(f"create table {models.relation('model')} using hudi {properties} as " + NUMBERS.format("'b'", 3))
+    models.write("model", NUMBERS.format("'a'", 3), options={"preCombineField": "value"})
+    told = models.dbt("run")["model"]
+    assert (told.status, "got a table with preCombineField = 'value'" in told.message) == ("error", True), told.message
+    models.run(whole=True)
+    models.write("model", NUMBERS.format("'0'", 3), options={"preCombineField": "value"})
+    models.run()
+    assert models.rows("model") == numbers("0", 3)
+
+
 @pytest.mark.slow
 def test_tables_that_are_read_by_their_names_are_followed(make_models: MakeModels) -> None:
     models = make_models()
@@ -346,6 +362,7 @@ def test_a_commit_between_is_not_overlooked(make_models: MakeModels) -> None:
     assert models.rows("model") == numbers("b", 6)
 
 
+@pytest.mark.slow
 def test_what_a_pre_hook_writes_is_no_surprise(make_models: MakeModels) -> None:
     models = make_models()
     models.write("base", NUMBERS.format("'a'", 4))
@@ -546,6 +563,7 @@ UNWRITABLE: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 def test_keys_that_hudi_does_not_keep_apart_are_refused(make_models: MakeModels) -> None:
     models = make_models()
     for rows in ("('a', 'x')", None):

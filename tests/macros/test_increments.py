@@ -368,6 +368,24 @@ def test_the_whole_table_is_compared_where_commits_cannot_tell(make_shop: MakeSh
     shop.change(("orders", "u", {"id": 1, "customer": 4, "amount": 100, "at": 99}))
     shop.run()
     assert models.told("fct_orders") == ["1 rows differ"]
+    # A column by which an entry looks for rows, and which the table has not (on_schema_change: ignore).
+    named = """
+    select orders.id, customers.name{} from {{{{ ref('stg_orders') }}}} as orders
+    left join {{{{ ref('stg_customers') }}}} as customers on orders.customer = customers.id
+    """
+    models.write("named", named.format(""), materialized="incremental", meta={"affected_by": REACH_ORDERS[:1]})
+    models.write("select_of_named", named.format(""), materialized="view")
+    models.run("named", "select_of_named")
+    models.write(
+        "named", named.format(", customer"), materialized="incremental", meta={"affected_by": REACH_ORDERS[:2]}
+    )
+    models.run("named")
+    shop.change(("customers", "u", {"id": 2, "name": "another", "region": 1}))
+    models.run("named")
+    assert models.told("named")[0] == (
+        "the whole table is compared: it has no column customer, by which affected_by looks for rows"
+    )
+    shop.require_law("named")
 
 
 @pytest.mark.slow
@@ -389,6 +407,31 @@ def test_a_source_may_change_while_it_is_read(make_shop: MakeShop) -> None:
 
 
 @pytest.mark.slow
+def test_a_commit_of_when_a_source_was_read_may_be_archived(make_shop: MakeShop) -> None:
+    shop = make_shop(table_type="cow")
+    models = shop.models
+    totals: dict[str, Any] = {"materialized": "incremental", "meta": {"affected_by": REACH_TOTALS}}
+    silver = models.project.silver(models.spark, "orders").table.relation.replace("`", "")
+    # Order 5 is customer 3's for the moment in which the run reads it, and comes back to customer 2 behind that.
+    shop.change(("orders", "u", {"id": 2, "customer": 2, "amount": 50, "at": 2}))
+    models.write("customer_totals", TOTALS, pre_hook=f"update {silver} set customer = 3 where id = 5", **totals)
+    models.run("customer_totals")
+    models.write("customer_totals", TOTALS, **totals)
+    for amount in (51, 52):
+        shop.change(("orders", "u", {"id": 2, "customer": 2, "amount": amount, "at": 2}))
+    archived_early = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.clean.automatic": "false"}
+    for name, value in archived_early.items():
+        models.do(f"set {name} = {value}")
+    models.do(f"update {silver} set customer = 2 where id = 5")
+    for name in archived_early:
+        models.do(f"reset {name}")
+    models.run("customer_totals")
+    shop.require_law("customer_totals")
+    told = f"the whole table is compared: {silver} may have had commits while the last run read it that are archived"
+    assert models.told("customer_totals")[0] == told
+
+
+@pytest.mark.slow
 def test_what_was_cleaned_away_is_not_missed(make_shop: MakeShop) -> None:
     shop = make_shop()
     for number in range(25):
@@ -401,6 +444,7 @@ def test_what_was_cleaned_away_is_not_missed(make_shop: MakeShop) -> None:
     assert differing(shop.models.told("fct_orders")) == [5]
 
 
+@pytest.mark.slow
 def test_rows_that_are_removed_for_good_are_followed(make_shop: MakeShop) -> None:
     """Each erasure and each purge, the second one as the first: none leaves a tombstone."""
     shop = make_shop(deletes="hard", delete_retention_days=7)
@@ -418,6 +462,44 @@ def test_rows_that_are_removed_for_good_are_followed(make_shop: MakeShop) -> Non
         told, differ = models.told("fct_orders")
         assert (told.endswith("were removed for good, or it was made anew"), differ) == (True, "1 rows differ")
     shop.require_law("fct_orders")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+def test_rows_that_another_writer_removes_are_followed(table_type: str, make_shop: MakeShop) -> None:
+    shop = make_shop(table_type=table_type)
+    models = shop.models
+    silver = models.project.silver(models.spark, "orders").table.relation.replace("`", "")
+    models.do(f"delete from {silver} where id = 1")
+    # Ingest lands behind it: its commit is the last one.
+    shop.change(("orders", "u", {"id": 2, "customer": 4, "amount": 100, "at": 99}))
+    told = f"the whole table is compared: another writer than ingest has removed rows of {silver}"
+    assert written(shop) == {"fct_orders": [told, "2 rows differ"], "customer_totals": [told, "3 rows differ"]}
+    models.do(f"update {silver} set amount = 7 where id = 3")
+    assert written(shop)["fct_orders"] == ["1 rows differ"]
+    models.do(f"insert overwrite {silver} select * from {silver} where id <> 4")
+    assert written(shop)["fct_orders"] == [told, "1 rows differ"]
+
+
+@pytest.mark.slow
+def test_what_a_widened_column_makes_of_rows_that_have_not_changed_is_followed(make_shop: MakeShop) -> None:
+    """A hash of texts, as in a data vault: `1` has become `1.0` in each row."""
+    shop = make_shop()
+    models, reach = shop.models, {"affected_by": REACH_ORDERS[:1]}
+    digests = "select id, md5(cast(amount as string)) as digest from {{ source('shop', 'orders') }}"
+    models.write("digests", digests, materialized="incremental", meta=reach)
+    models.write("select_of_digests", digests, materialized="view")
+    models.run("digests", "select_of_digests")
+    tables = {"orders": {**ORDER, "amount": "double"}, "customers": CUSTOMER, "regions": REGION}
+    models.project.declare({"tables": [table_of(name, columns, ["id"]) for name, columns in tables.items()]})
+    shop.change(("orders", "u", {"id": 2, "customer": 4, "amount": 100, "at": 99}))
+    models.run("digests")
+    silver = models.project.silver(models.spark, "orders").table.relation.replace("`", "")
+    told = [f"the whole table is compared: columns of {silver} have other types", "12 rows differ"]
+    assert models.told("digests") == told
+    shop.require_law("digests")
+    models.run("digests")
+    assert models.told("digests") == NOTHING
 
 
 # In `make test`, tests/macros/test_stranger.py plays random changes.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from conftest import MakeProject, Row
 from lake import Server
 from modeling import BUCKETS, NUMBERS, MakeModels, Models, hudi_models, numbers
@@ -318,10 +319,14 @@ def test_columns_that_come_go_and_change_their_type(make_models: MakeModels) -> 
 @pytest.mark.slow
 def test_a_column_that_is_gone_keeps_what_it_holds_in_rows_that_change(make_models: MakeModels) -> None:
     models = make_models(materialized="incremental", unique_key="id", on_schema_change="append_new_columns")
-    for columns in ("1 as value, 1 as more", "2 as more"):
-        models.write("model", f"select id, {columns} from range(1, 3) as numbers(id)")
+    for columns in ("1 as value, 1 as more, id as day", "2 as more, 2L as day"):
+        for name, partitions in (("model", {}), ("moved", {"partition_by": "day"})):
+            models.write(name, f"select id, {columns} from range(1, 3) as numbers(id)", **partitions)
         models.run()
-    assert models.rows("model") == [{"id": 1, "value": 1, "more": 2}, {"id": 2, "value": 1, "more": 2}]
+    for name in ("model", "moved"):
+        assert models.rows(name, "id", "value", "more", "day") == [
+            {"id": number, "value": 1, "more": 2, "day": 2} for number in (1, 2)
+        ]
 
 
 def test_a_column_that_comes_may_be_a_map(make_models: MakeModels) -> None:
@@ -368,12 +373,21 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"options": {**BUCKETS, "hoodie.datasource.write.recordkey.field": "value"}}, "expected unique_key of the model"),
     ({"options": {**BUCKETS, "hoodie.datasource.insert.dup.policy": "drop"}}, "expected none: what a run writes is"),
     ({"tblproperties": {"hoodie.table.ordering.fields": "id"}}, "expected the option orderingFields"),
+    ({"tblproperties": {"payloadClass": "some.Payload"}}, "got option payloadClass = 'some.Payload', expected none"),
     ({"tblproperties": {"primaryKey": "value"}}, "got option primaryKey = 'value', expected 'id'"),
     ({"options": {**BUCKETS, "type": "copy"}}, "got option type = 'copy', expected one of cow, mor"),
     ({"options": {"hoodie.index.type": "BUCKET"}}, "without hoodie.bucket.index.num.buckets"),
     ({"incremental_strategy": "upsert"}, "got incremental_strategy = 'upsert', expected one of merge, append"),
     ({"incremental_predicates": ["id > 1"]}, "got incremental_predicates = ['id > 1'], expected none"),
     ({"incremental_strategy": "insert_overwrite"}, "without partition_by"),
+    (
+        {"incremental_strategy": "append", "incremental_predicates": ["id > 1"]},
+        "got incremental_predicates = ['id > 1'], expected none: append looks at none of the rows that are there",
+    ),
+    (
+        {"clustered_by": ["id"], "buckets": 4},
+        "got clustered_by = ['id'], expected the options hoodie.index.type = BUCKET and hoodie.bucket.index.num",
+    ),
     (
         {"grants": {"select": ["someone"]}},
         "got grants = {'select': ['someone']}, expected none: Spark's SQL has no grant",
@@ -392,6 +406,24 @@ def test_a_wrong_configuration_is_refused_before_anything_is_written(make_models
         outcome = outcomes[f"model_{number}"]
         assert (outcome.status, message in outcome.message) == ("error", True), (config, outcome.message)
     assert models.tables() == set()
+
+
+def test_hooks_outside_of_a_transaction_are_run(make_models: MakeModels) -> None:
+    models = make_models(unique_key="id")
+    hook = f"create table {models.relation('hooked_by_')}{{{{ this.name }}}} using parquet as select 1 as id"
+    own: dict[str, Any] = {"pre_hook": {"sql": hook, "transaction": False}}
+    for name in ("table", "incremental", "view"):
+        models.write(f"of_{name}", NUMBERS.format(1, 3), materialized=name, **own)
+    models.write("of_files", NUMBERS.format(1, 3), materialized="table", file_format="parquet", options={}, **own)
+    seed = models.project.root / "seeds" / "of_seed.csv"
+    seed.parent.mkdir()
+    seed.write_text("id\n1\n")
+    settings = yaml.safe_dump({"version": 2, "seeds": [{"name": "of_seed", "config": own}]})
+    models.project.write_models(settings)
+    made = {f"of_{name}" for name in ("table", "incremental", "view", "files", "seed")}
+    outcomes = models.dbt("build")
+    assert {name: outcome.message for name, outcome in outcomes.items() if outcome.status != "success"} == {}
+    assert models.tables() == made | {f"hooked_by_{name}" for name in made}
 
 
 DOCUMENTED = """

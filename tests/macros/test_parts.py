@@ -174,14 +174,29 @@ GUARDED = {
     + NUMBERS
     + "{{% if load_relation(named) %}} where id > 3{{% endif %}}",
     "by_a_macro": NUMBERS + "{{% if execute %}}{{{{ newer() }}}}{{% endif %}}",
+    "asked_by_a_text": "{{% set there = adapter.get_relation(database, schema, 'asked_by_a_text') if execute %}}"
+    + NUMBERS
+    + "{{% if there %}} where id > 3{{% endif %}}",
+    "loaded_by_a_text": "{{% set named = api.Relation.create(schema=schema, identifier='loaded_by_a_text') %}}"
+    + NUMBERS
+    + "{{% if load_relation(named) %}} where id > 3{{% endif %}}",
+}
+# By a query, which may be on any table.
+ASKING = {
+    "listed": "{{% set listed = 'show tables in ' ~ model.schema ~ \" like '\" ~ this.name ~ \"'\" %}}"
+    "{{% set there = run_query(listed) if execute %}}"
+    + NUMBERS
+    + "{{% if there and there.rows | length > 0 %}} where id > 3{{% endif %}}",
 }
 WHOLE = {
+    "queried_another": "{{% set one = run_query('select 1') if execute %}}" + NUMBERS,
     "hooked_by_a_macro": "{{{{ config(post_hook='{{{{ analyzed() }}}}') }}}} " + NUMBERS,
     "named": NUMBERS + " where '{{{{ this.name }}}}' <> 'x' {{# this #}}",
     "named_too": "{{{{ config(post_hook='analyze table {{{{ this }}}} compute statistics') }}}} " + NUMBERS,
     "hooked": "{{{{ config(meta={{'a': [{{'b': {{'c': 'd'}}}}]}}, post_hook='select 1 from {{{{ this }}}}') }}}} "
     + NUMBERS,
     "ended": NUMBERS + " ;",
+    "asking_for_another": NUMBERS + "{{% if load_relation(ref('unbuilt')) %}} where false{{% endif %}}",
     "named_in_a_comment": "-- depends_on: {{{{ ref('unbuilt') }}}}\n" + NUMBERS,
     # Its name begins with that of the one before.
     "named_to": "select id, value from {{{{ ref('named_too') }}}} where {} is not null and {} > 0",
@@ -194,21 +209,29 @@ def test_a_guard_of_ones_own_loses_no_row(make_models: MakeModels) -> None:
     models.write("macros", MACROS, below="own_macros")
     models.write("unbuilt", NUMBERS.format("'x'", 2))
     for value, upto in (("'a'", 4), ("'b'", 6)):
-        for name, sql in (GUARDED | WHOLE).items():
+        for name, sql in (GUARDED | ASKING | WHOLE).items():
             models.write(name, sql.format(value, upto))
-        models.run(*GUARDED, *WHOLE)
-    for name in GUARDED:
+        last = f"{{{{ run_query('select max(id) from {models.relation('queried')}').columns[0][0] if execute }}}}"
+        models.write("queried", NUMBERS.format(value, upto) + (f" where id > {last}" if upto == 6 else ""))
+        models.run("queried", *GUARDED, *ASKING, *WHOLE)
+    for name in ("queried", *GUARDED, *ASKING):
         assert models.rows(name) == [*numbers("a", 4), {"id": 4, "value": "b"}, {"id": 5, "value": "b"}], name
-        assert models.told(name)[0].startswith("it reads itself: its rows are upserted and none is removed"), name
+        why = "it asks for a table, which may be its own" if name.endswith("by_a_text") else "it reads itself"
+        why = "it runs a query, which may be on its own table" if name in ASKING else why
+        assert models.told(name)[0].startswith(f"{why}: its rows are upserted and none is removed"), name
     for name in WHOLE:
         assert models.rows(name) == numbers("b", 6), name
         assert models.told(name)[0].startswith("the whole table is compared: "), name
 
 
+@pytest.mark.slow
 def test_a_select_of_more_with_full_refresh_loses_no_row(make_models: MakeModels) -> None:
     models = make_models(materialized="incremental", unique_key="id")
     newer = "{{% if not {} %}} where id > 3{{% endif %}}"
     texts = {"flagged": newer.format("flags.FULL_REFRESH"), "asking": newer.format("should_full_refresh()")}
+    texts |= {"named_flag": newer.format("flags['FULL_REFRESH']")}
+    texts |= {"argument": newer.format("invocation_args_dict['full_refresh']")}
+    texts |= {"asked_argument": newer.format('invocation_args_dict.get("full_refresh", false)')}
     texts |= {"by_a_macro": "{{ of_the_last() }}"}
     models.write("macros", MACROS, below="own_macros")
     models.write("between", NUMBERS.format("'x'", 5) + texts["flagged"], materialized="ephemeral")

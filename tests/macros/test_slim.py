@@ -21,6 +21,7 @@ from modeling import Models
 from pyspark.sql import SparkSession
 
 from ci.slim import Change, Slim
+from ingest.errors import LakeError
 
 pytestmark = pytest.mark.spark
 ORDERS = {"id": "int", "customer": "int", "amount": "int"}
@@ -30,6 +31,13 @@ TOTALS = (
     "select customer as id, count(*) as orders, sum(amount) as amount from {{ ref('fct_orders') }} group by customer"
 )
 REGIONS = "select regions.id, regions.name from {{ ref('regions') }} as regions"
+
+VERSIONS = """{%% snapshot snap_regions %%}
+{{ config(
+    unique_key='id', strategy='timestamp', updated_at='at', file_format='hudi', schema='%s', options={'type': 'cow'},
+) }}
+select id, name, timestamp '2026-01-01 00:00:00' as at from {{ ref('regions') }}
+{%% endsnapshot %%}"""
 
 
 def columns_of(**types: str) -> list[dict[str, str]]:
@@ -41,7 +49,6 @@ DECLARED = {
     "version": 2,
     "models": [
         {"name": "fct_orders", "columns": columns_of(id="int", customer="int", amount="int")},
-        {"name": "customer_totals", "columns": columns_of(id="int", orders="bigint", amount="bigint")},
         {"name": "dim_regions", "columns": columns_of(id="int", name="string")},
     ],
     "exposures": [
@@ -115,6 +122,7 @@ def repository(
     models.write("fct_orders", FCT, materialized="incremental", meta={"affected_by": reach})
     models.write("customer_totals", TOTALS, materialized="table")
     models.write("dim_regions", REGIONS, materialized="table")
+    models.write("snap_regions", VERSIONS % project.schema, below="snapshots")
     project.write_models(yaml.safe_dump(DECLARED), "_models.yml")
     (project.root / ".gitignore").write_text("target\nbronze\n")
     (project.root / "requirements.lock").write_text("dbt-core==1.10.0\n")
@@ -145,7 +153,7 @@ def other_rows(repository: Repository) -> None:
 
 def described(repository: Repository) -> None:
     declared = yaml.safe_load(yaml.safe_dump(DECLARED))
-    declared["models"][2]["description"] = "One row per region."
+    declared["models"][1]["description"] = "One row per region."
     repository.models.project.write_models(yaml.safe_dump(declared), "_models.yml")
 
 
@@ -153,6 +161,25 @@ def another_source(repository: Repository) -> None:
     models, schema = repository.models, repository.models.project.schema
     models.do(f"create table {schema}.orders_kept using parquet as select * from {schema}.orders where id < 5")
     models.project.declare({"tables": [{**table_of("orders", ORDERS, ["id"]), "identifier": "orders_kept"}]})
+
+
+def test_schemas_that_do_not_go_by_the_profile_s_are_refused(repository: Repository) -> None:
+    """As many projects have it: models are written where their folder says, whatever the profile's schema is."""
+    own = "{% macro generate_schema_name(custom, node) %}{{ custom or 'analytics' }}{% endmacro %}"
+    repository.git("checkout", "-b", "Own")
+    macro = repository.root / "macros" / "generate_schema_name.sql"
+    macro.write_text(own, encoding="utf-8")
+    options = ("--profiles-dir", str(repository.root), *repository.models.target)
+    try:
+        with (
+            redirect_stdout(StringIO()),
+            pytest.raises(LakeError, match="nodes would be written over main's") as refused,
+        ):
+            Slim(repository.root, repository.state, options).run("lakehouse__pr_own")
+    finally:
+        macro.unlink()
+        repository.git("checkout", "main")
+    assert "schemas whose names hold lakehouse__pr_own" in refused.value.message
 
 
 def test_a_new_column_builds_the_model_and_what_reads_it(repository: Repository) -> None:
@@ -179,7 +206,7 @@ def test_a_value_that_moves_to_another_column_is_a_change(spark: SparkSession, t
     rows = "select *, map('a', a) as m from values %s, (2, null, null), (3, 1, 1) as rows (id, a, b)"
     models.write("ours", rows % "(1, null, 5), (5, 1, 1)")
     models.write("theirs", rows % "(1, 5, null), (4, 1, 1)")
-    between = "ref('ours'), ref('theirs'), ['id'], ['id', 'a', 'b', 'm']"
+    between = "ref('ours'), ref('theirs'), ['id']"
     models.write("by_row", f"{{{{ row_differences({between}) }}}}")
     models.write("by_column", f"{{{{ column_differences({between}) }}}}")
     models.run()
@@ -257,8 +284,9 @@ def test_a_description_builds_nothing_that_has_rows(repository: Repository) -> N
 def test_a_seed_builds_what_reads_it(repository: Repository) -> None:
     path = repository.root / "seeds" / "regions.csv"
     built, text = repository.built(lambda _: path.write_text("id,name\n1,north\n2,west\n3,east\n"), "seed")
-    assert built == {"regions", "dim_regions"}
-    assert "| dim_regions | 3 | 2 | 1 | 0 | 1 | name 1 |" in text
+    assert built == {"regions", "dim_regions", "snap_regions"}
+    for name in ("dim_regions", "snap_regions"):
+        assert f"| {name} | 3 | 2 | 1 | 0 | 1 | name 1 |" in text
     assert "Consumers: none." in text
 
 
@@ -287,6 +315,13 @@ def test_a_setting_that_stays_as_the_table_was_made_needs_a_full_refresh(
     assert not any("," in column for column in change.key)
     told = change.because("of what it reads")
     assert told == ("it has changed, and needs --full-refresh" if is_refused else "it has changed")
+
+
+@pytest.mark.parametrize(("names", "began"), [(None, "dbt_valid_from"), ({"dbt_valid_from": "since"}, "since")])
+def test_a_snapshot_has_a_row_for_each_version(names: dict[str, str] | None, began: str) -> None:
+    config = {"materialized": "snapshot", "unique_key": "id, place", "snapshot_meta_column_names": names}
+    node = {"name": "snap", "relation_name": "shop.snap", "columns": {}, "config": config}
+    assert Change.of(node, None, is_modified=True).key == ["id", "place", began]
 
 
 def test_without_a_state_everything_is_built(repository: Repository, tmp_path: Path) -> None:

@@ -345,3 +345,20 @@ def test_another_end_of_the_current_versions_is_refused(
     models.do(f"update {models.relation('versions')} set dbt_valid_to = null")
     assert models.dbt("snapshot")["versions"].status == "success"
     assert [row["dbt_valid_to"] for row in models.rows("versions")] == [None]
+
+
+def test_a_table_with_the_key_of_the_source_is_refused(spark: SparkSession, make_project: MakeProject) -> None:
+    """Hudi would write a new version in place of the one that ends."""
+    models = Models.of(spark, make_project())
+    models.write("rows", "select 1 as id, 'a' as value", materialized="view")
+    models.run("rows")
+    snapshot(models, strategy="check", check_cols=["value"])
+    assert models.dbt("snapshot")["versions"].status == "success"
+    versions = models.relation("versions")
+    models.do(f"create table {versions}_own using hudi tblproperties (primaryKey = 'id') as select "
+              f"id, value, dbt_scd_id, dbt_updated_at, dbt_valid_from, dbt_valid_to from {versions}")  # fmt: skip
+    models.do(f"drop table {versions}")
+    models.do(f"alter table {versions}_own rename to {versions}")
+    told = models.dbt("snapshot")["versions"].message
+    assert "got a table with the record key 'id', expected 'dbt_scd_id'" in told
+    assert len(models.rows("versions")) == 1

@@ -49,6 +49,7 @@ FIRST = "select id, x, min(y) over (partition by x) as first_y from silver.a"
 LATEST = (
     "select id, x, y from (select *, row_number() over (partition by x order by y desc) as n from silver.a) where n = 1"
 )
+NUMBERED = "select *, row_number() over (partition by x order by y desc) as n from silver.b"
 FULL = "select coalesce(a.id, b.id) as id, a.x, b.y from silver.a as a full join silver.b as b on a.id = b.id"
 IMPLIED: list[tuple[str, str, Sequence[str], set[str]]] = [
     ("a table", "select id, x from silver.a", ("id",), {"a id=id"}),
@@ -93,6 +94,12 @@ IMPLIED: list[tuple[str, str, Sequence[str], set[str]]] = [
         {"a id=id", "b id=id"},
     ),
     ("groups", PER_GROUP, ("x",), {"a x=x reads y z"}),
+    (
+        "what each change gives another value",
+        "select x, sum(y) as total, max(_hoodie_commit_time) as at from silver.a where not __deleted group by x",
+        ("x",),
+        {"a x=x"},
+    ),
     ("groups by their place", "select x, max(y) as y from silver.a group by 1", ("x",), {"a x=x reads y"}),
     (
         "groups joined",
@@ -280,6 +287,13 @@ OMITTED: list[tuple[str, str, Written, Sequence[str], str]] = [
         "leave reads out",
     ),
     (
+        "a column of Hudi",
+        "select x, sum(y) as total, max(_hoodie_commit_time) as at from silver.a group by x",
+        [{"source": "shop.a", "by": {"x": "x"}, "reads": ["y"]}],
+        ("x",),
+        "reads lacks _hoodie_commit_time; _hoodie_commit_time cannot be named: leave reads out",
+    ),
+    (
         "through a view",
         "select a.id, a.x, a.y, s.b_x from silver.a as a left join staging.stg_b as s on a.y = s.b_id",
         [B_BY_X],
@@ -392,6 +406,35 @@ UNSURE: list[tuple[str, str, Written, str]] = [
         [B_BY_X],
         "a group is one row",
     ),
+    (
+        "the latest row, exploded",
+        "select a.id, count(*) as n from silver.a as a left join"
+        f" (select x, word from ({NUMBERED}) as l lateral view explode(split(name, ' ')) as word where n = 1) as l"
+        " on a.id = l.x group by a.id",
+        [{"source": "shop.b", "by": {"id": "x"}, "reads": ["y"]}],
+        "reads lacks name",
+    ),
+    (
+        "the latest row, joined to many",
+        "select a.id, count(*) as n from silver.a as a left join"
+        f" (select l.x from ({NUMBERED}) as l left join silver.a as r on l.y = r.y where n = 1) as l"
+        " on a.id = l.x group by a.id",
+        [WHOLE],
+        "whether a join finds one row",
+    ),
+    (
+        "the total of all groups",
+        "select a.id, a.y, g.n from silver.a as a"
+        " left join (select x, y, count(*) as n from silver.b group by x, y with rollup) as g on g.x <=> a.y",
+        [{"source": "shop.b", "by": {"y": "x"}}],
+        "rows of grouping sets",
+    ),
+    (
+        "the key of groups and their total",
+        "select x as id, z, count(*) as n from silver.a group by z, cube(x)",
+        [{"source": "shop.a", "by": {"id": "x"}}],
+        "rows of grouping sets",
+    ),
     ("what is not known", "select * from silver.a pivot (sum(y) for x in (1, 2))", [WHOLE], "nothing is derived"),
 ]
 
@@ -429,6 +472,15 @@ def test_a_key_of_several_columns_is_one_text_or_a_list(written: Any) -> None:
     node = {"name": "model", "resource_type": "model", "config": config, "columns": {}, "relation_name": "shop.model"}
     project = read({"sources": {}, "nodes": {"model.shop.model": node}})
     assert project.models["model"].unique_key == ("a_id", "b_id")
+
+
+def test_a_snapshot_may_find_many_rows_for_its_key() -> None:
+    config = {"materialized": "snapshot", "unique_key": "y"}
+    node = {"name": "versions", "resource_type": "snapshot", "config": config, "columns": {}}
+    versions = read({"sources": {}, "nodes": {"snapshot.shop.versions": {**node, "relation_name": "old.versions"}}})
+    query = "select a.x, sum(a.z) as z from silver.a as a left join old.versions as v on a.y = v.y group by a.x"
+    (entry,) = find(query, ["x"], None, Reader({**RELATIONS, **versions.tables}), SOURCES).proposed
+    assert entry.reads == ("y", "z")
 
 
 # Random queries and changes: SQLite gives the rows before and after.

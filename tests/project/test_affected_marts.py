@@ -98,6 +98,30 @@ def test_the_examples_of_the_documents_are_what_is_proposed(
     assert "\n".join(f"{entry}," for entry in entries) in told
 
 
+OF_OTHERS = {
+    "asks": "{{ config(materialized='incremental', unique_key='id') }} select 1 as id"
+    " {% if is_incremental() %} where false {% endif %}",
+    "looks": "{{ config(materialized='incremental', unique_key='id') }} select 1 as id"
+    " {% if load_relation(this) or adapter.get_relation(none, this.schema, 'asks') %} where false {% endif %}",
+    "queries": "{{ config(materialized='view') }} select"
+    " {{ run_query('select 1').columns[0].values()[0] if execute else 1 }} as id",
+    "reads": "{{ config(materialized='incremental', unique_key='id') }} select id from {{ ref('queries') }}",
+}
+
+
+def test_a_model_that_asks_the_database_does_not_hide_the_others(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "dbt_project.yml").write_text("name: shop\nprofile: lakehouse\n", encoding="utf-8")
+    (tmp_path / "profiles.yml").write_text((ROOT / "profiles.yml").read_text(encoding="utf-8"), encoding="utf-8")
+    for name, text in OF_OTHERS.items():
+        (tmp_path / "models" / f"{name}.sql").write_text(text, encoding="utf-8")
+    found = read(compiled(tmp_path))
+    assert [" ".join(found.models[name].query.split()) for name in ("asks", "looks")] == ["select 1 as id"] * 2
+    assert [found.find(name).unsure for name in ("asks", "looks")] == [(), ()]
+    (told,) = found.find("reads").unsure
+    assert "queries: it does not compile without a connection" in told
+
+
 def test_the_check_ends_with_1_for_what_is_certain_alone(
     project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

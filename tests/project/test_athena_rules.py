@@ -198,6 +198,9 @@ WRONG: list[tuple[str, Change, str, str, str]] = [
     ("a long query", mart(FROM_VIEW.format("sale_id") + " -- " + "x" * QUERY_BYTES), "query_sizes", "fct_sales",
      "expected at most 262144"),
     ("what is no SQL", mart("select from where"), "unreadable", "fct_sales", "cannot be read"),
+    ("what is not compiled", lambda project: project.mart.update(
+        compiled_code=None, not_compiled="it does not compile without a connection",
+     ), "unreadable", "fct_sales", "without a connection"),
     ("a function in WITH", mart("with function f(x integer) returns integer return x " + SOLD_AT), "newer_syntax",
      "fct_sales", "says with function"),
     ("groups of their own", mart(FROM_VIEW.format("count(*) as n, sale_id") + " group\n by auto"), "newer_syntax",

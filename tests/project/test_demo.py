@@ -9,7 +9,7 @@ import pytest
 import yaml
 from conftest import REPOSITORY
 
-from dev.demo import BEGUN, BESIDE, begin_anew, duration
+from dev.demo import BEGUN, BESIDE, begin, begin_anew, duration
 from examples import names, system
 from examples.system import Demo
 from ingest.config.project import Project
@@ -27,7 +27,7 @@ def test_what_a_session_leaves_is_no_lake_yet(tmp_path: Path, monkeypatch: pytes
     for name in named - {"warehouse", "s3a"}:
         (home / name).mkdir(parents=True)
     begin_anew(home)
-    assert [*home.iterdir()] == []
+    assert [*home.iterdir()] == [home / BEGUN]
 
 
 def test_a_lake_of_an_earlier_demonstration_is_begun_anew(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_a_lake_of_an_earlier_demonstration_is_begun_anew(tmp_path: Path) -> Non
     (home / "silver").mkdir(parents=True)
     (home / BEGUN).touch()
     begin_anew(home)
-    assert [*home.iterdir()] == []
+    assert [*home.iterdir()] == [home / BEGUN]
 
 
 @pytest.mark.parametrize("is_of_a_demonstration", [False, True])
@@ -48,7 +48,7 @@ def test_servers_and_what_else_lies_beside_a_lake_stay(is_of_a_demonstration: bo
         (tmp_path / BEGUN).touch()
         (tmp_path / "silver").mkdir()
     begin_anew(tmp_path)
-    assert {entry.name for entry in tmp_path.iterdir()} == BESIDE
+    assert {entry.name for entry in tmp_path.iterdir()} == {*BESIDE, BEGUN}
     assert all((tmp_path / name / "kept").exists() for name in BESIDE)
 
 
@@ -62,6 +62,15 @@ def test_a_lake_of_somebody_else_is_refused_and_kept(beside: tuple[str, ...], tm
     with pytest.raises(LakeError, match="not made by `make demo`"):
         begin_anew(home)
     assert (home / "silver").is_dir()
+
+
+def test_a_lake_that_a_system_was_played_beside_is_somebodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`lake demo` in an empty folder: a later `make demo` removed what was landed there since."""
+    monkeypatch.setenv("LAKE_HOME", str(tmp_path))
+    begin(tmp_path, system("customers"), is_beside=True)
+    (tmp_path / "silver").mkdir()
+    with pytest.raises(LakeError, match="not made by `make demo`"):
+        begin_anew(tmp_path)
 
 
 def test_a_minute_has_no_sixtieth_second() -> None:

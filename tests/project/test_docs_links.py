@@ -16,7 +16,9 @@ from conftest import REPOSITORY
 from pydantic import BaseModel
 
 from ingest.cli import app as cli
+from ingest.cli.landing import landed_json
 from ingest.cli.metrics import as_text
+from ingest.cli.status import status_json
 from ingest.config.connections import (
     FilesConnection,
     JdbcConnection,
@@ -24,7 +26,12 @@ from ingest.config.connections import (
     KinesisConnection,
     RegistryConnection,
 )
+from ingest.config.project import Project
+from ingest.config.sources_file import load_sources
 from ingest.config.tables import ColumnOptions, Database, IngestOptions, QuarantineLimit, SchemaPolicy
+from ingest.landing.continuous import Progress
+from ingest.landing.table import Landed
+from ingest.operations.status import TableStatus
 
 REFERENCE = REPOSITORY / "docs" / "reference"
 # The variables that `dev/chain` sets for Kafka Connect stand in the environment's page as well.
@@ -167,6 +174,12 @@ def test_every_command_and_option_is_in_the_reference() -> None:
     missing = [name for name in known if not any(f"{cell} ".startswith(f"{name} ") for cell in told)]
     missing += [f"{name} {option}" for name, options in known.items() for option in options if option not in page]
     assert not missing
+
+
+def test_every_key_of_json_has_a_row_and_no_row_is_of_another() -> None:
+    table = next(iter(load_sources(Project.load(REPOSITORY)).values())).tables[0]
+    given = {*status_json(TableStatus(table)), *landed_json(Landed(table)), *Progress(table).as_event()}
+    assert rows("commands.md", "What `--json` gives") == given
 
 
 def test_every_metric_is_in_the_reference() -> None:

@@ -82,7 +82,22 @@ def _write(project: DbtProject, name: str, select: str, materialized: str) -> No
     (project.root / "models" / f"{name}.sql").write_text(text, encoding="utf-8")
 
 
-def test_what_chooses_all_leaves_out_what_was_never_landed_and_says_so(dbt: Dbt) -> None:
+@pytest.mark.parametrize("has_schema", [False, True])
+def test_what_chooses_all_leaves_out_what_was_never_landed_and_says_so(
+    spark: SparkSession, dbt: Dbt, has_schema: bool
+) -> None:
+    """A schema without tables is what `deploy/aws` makes. A session's temporary views are listed with any schema."""
+    if has_schema:
+        spark.sql(f"create database {ABSENT}")
+    spark.sql("create temporary view of_the_session as select 1 as id")
+    try:
+        _leaves_out_what_was_never_landed(dbt)
+    finally:
+        spark.sql("drop view of_the_session")
+        spark.sql(f"drop database if exists {ABSENT}")
+
+
+def _leaves_out_what_was_never_landed(dbt: Dbt) -> None:
     built = {"stg_shop_notes": "success", "shop_notes": "success", "not_null_shop_notes_id": "pass"}
     assert dbt("build") == built
     (note,) = dbt.notes
@@ -100,12 +115,13 @@ def test_a_table_that_is_gone_and_a_lake_that_is_not_there_are_errors(
     spark: SparkSession, dbt: Dbt, make_project: MakeProject
 ) -> None:
     spark.sql(f"create database {ABSENT}")
+    spark.sql(f"create table {ABSENT}.other (id int) using parquet")
     try:
-        # Its schema is there, without the table.
+        # Its schema is there, with another table.
         assert dbt("run")["stg_other_notes"] == "error"
         assert dbt.notes == []
     finally:
-        spark.sql(f"drop database {ABSENT}")
+        spark.sql(f"drop database {ABSENT} cascade")
     empty = make_project()
     sources = [
         {"name": name, "schema": f"{ABSENT}_{name}", "tables": [table_of("note", {"id": "int"}, ["id"])]}

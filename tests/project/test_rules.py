@@ -45,9 +45,10 @@ class Project:
         """Adds a model. Its tests are of the column id, or as they say: `unique of b`, `... of a, b`, `... where`."""
         key = f"model.shop.{name}"
         self.nodes[key] = {
-            "resource_type": "model", "name": name, "original_file_path": f"{folder}/{name}.sql", "raw_code": sql,
+            "resource_type": "model", "name": name, "package_name": "shop", "raw_code": sql,
+            "original_file_path": f"{folder}/{name}.sql",
             "description": "Orders.", "columns": {"id": {"description": "Key."}}, "access": access,
-            "config": {
+            "schema": "lakehouse", "alias": name, "config": {
                 "materialized": materialized, "contract": {"enforced": access == "public"}, "unique_key": unique_key,
             },
         }  # fmt: skip
@@ -118,6 +119,16 @@ def declared_elsewhere(project: Project) -> None:
     project.nodes["test.shop.unique_fct_orders"]["original_file_path"] = "models/staging/shop/_models.yml"
 
 
+PARTS = {
+    "by_an_item": "select 1 {% if not flags['FULL_REFRESH'] %} where false {% endif %}",
+    "by_the_command": "select 1 {% if not invocation_args_dict.get('full_refresh', false) %} where false {% endif %}",
+    "by_its_item": """select 1 {% if not invocation_args_dict[ "full_refresh" ] %} where false {% endif %}""",
+    "by_its_name": "{% set there = adapter.get_relation(target.database, target.schema, 'by_its_name') %} select 1",
+    "by_a_listing": "{% set there = run_query('show tables like ' ~ this.name) %} select 1",
+    "by_its_table": "select 1 where 1 > {{ run_query('select max(id) from `Lakehouse`.by_its_table').columns[0][0] }}",
+}
+
+
 def by_a_macro(project: Project) -> None:
     project.nodes[MART]["depends_on"] = {"macros": ["macro.shop.newer"]}
     project.nodes[STAGING]["depends_on"] = {"macros": ["macro.shop.older"]}
@@ -128,6 +139,7 @@ def by_a_macro(project: Project) -> None:
     by_its_node = "{% set there = load_relation(api.Relation.create(identifier=model.name)) %} select 1"
     told = "meta={'by': {'a': {'id': 'id'}}}, post_hook='analyze table {{ this }}'"
     naming = f"{{{{ config({told}) }}}} {{# this #}} select '{{{{ this.name }}}}' as name, 'this'"
+    naming += """ {{ "flags['FULL_REFRESH']" }}"""
     more = "select 1 {% if not flags.FULL_REFRESH %} where false {% endif %}"
     calling = "select 1 {{ those_not_there() }}"
     project.macros |= {
@@ -141,6 +153,8 @@ def by_a_macro(project: Project) -> None:
     ):  # fmt: skip
         project.model(name, [STAGING], "models/marts/sales", materialized="incremental", sql=sql)
         project.nodes[f"model.shop.{name}"]["depends_on"] = {"macros": [f"macro.shop.{each}" for each in called]}
+    for name, sql in PARTS.items():
+        project.model(name, [STAGING], "models/marts/sales", materialized="incremental", sql=sql)
 
 
 def undocumented_macros(project: Project) -> None:
@@ -204,7 +218,7 @@ CHANGES: dict[str, tuple[Callable[[Project], object], set[str]]] = {
     ),
     "undocumented_macros": (undocumented_macros, {"newer", "_part"}),
     "macro_folders": (calling_upwards, {"newest"}),
-    "incremental_parts": (by_a_macro, {"fct_orders", "guarded", "refreshed", "calling", "by_its_node"}),
+    "incremental_parts": (by_a_macro, {"fct_orders", "guarded", "refreshed", "calling", "by_its_node", *PARTS}),
     "public_models_without_contract": (
         lambda p: p.nodes[MART]["config"]["contract"].update(enforced=False), {"fct_orders"},
     ),

@@ -20,7 +20,7 @@ PASSWORD = "not-a-secret"  # noqa: S105 - of servers that live as long as the te
 
 
 class GuardedKafka(Kafka):
-    """Kafka with a second listener that asks for a password."""
+    """Kafka with a second listener that asks for a password. A topic that is asked for is made, by default."""
 
     def __init__(self, folder: Path, port: int, controller_port: int, guarded_port: int) -> None:
         super().__init__(folder, port, controller_port)
@@ -38,6 +38,7 @@ class GuardedKafka(Kafka):
         settings["listener.name.guarded.sasl.enabled.mechanisms"] = "PLAIN"
         settings["listener.name.guarded.plain.sasl.jaas.config"] = f'{module} required user_lake="{PASSWORD}";'
         settings["inter.broker.listener.name"] = "PLAINTEXT"
+        settings["auto.create.topics.enable"] = "true"
         file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()), encoding="utf-8")
 
 
@@ -84,9 +85,14 @@ class Broker:
         """Removes a topic, and waits until it is gone."""
         with self.admin() as admin:
             admin.deleteTopics(self._list([topic])).all().get()
-            deadline = time.monotonic() + 60
-            while topic in {str(name) for name in admin.listTopics().names().get()}:
-                assert time.monotonic() < deadline, f"{topic} is still there"
+        deadline = time.monotonic() + 60
+        while topic in self.topics():
+            assert time.monotonic() < deadline, f"{topic} is still there"
+
+    def topics(self) -> set[str]:
+        """The names of all topics."""
+        with self.admin() as admin:
+            return {str(name) for name in admin.listTopics().names().get()}
 
     def expire(self, topic: str, partition: int, before: int) -> None:
         """Lets the records before an offset go, as a topic's retention does."""

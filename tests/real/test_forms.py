@@ -69,7 +69,7 @@ def _cases() -> list[Case]:
 OF_RECORDS = Space({**DIMENSIONS, "carrier": ["parquet"], "delivery": ["one", "batches", "repeated"]}, RULES)
 # Those that cover the most come first, and are played by `make test-real`; the others are long tests.
 CASES = _cases()
-SAMPLE = 8
+SAMPLE = 4
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ import fastavro
 import pytest
 import yaml
 from conftest import DbtProject, pg
+from continuously import wait_until
 from pyspark.sql import SparkSession
 from registry_server import serve
 
@@ -20,6 +21,7 @@ from ingest.operations.position import set_position, tables_of
 from ingest.operations.status import status_of
 from ingest.silver.state import Counts
 from ingest.sources import kafka_client
+from ingest.sources.kinds import source_of
 from ingest.spark.shared import Shared
 from real.broker import PASSWORD, Broker
 from real.live import MakeKafka
@@ -186,6 +188,40 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
     assert project.land_well(spark)["anew"].counts == Counts(2, applied=2)
 
 
+def test_brokers_that_tell_no_ids_of_topics_are_told_of_once(
+    make_kafka: MakeKafka, broker: Broker, spark: SparkSession, caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    broker.make("shop.nameless")
+    project = make_kafka(broker.address, "shop.nameless")
+    broker.send("shop.nameless", pg("c", 10, id=1, v="a"))
+    project.land_well(spark)
+    given = json.loads(project.state(spark, "nameless").position)["kafka"]["shop.nameless"]["id"]
+    assert "no ids of topics" not in caplog.text
+    monkeypatch.setattr(kafka_client, "NO_ID", given)
+    for _ in range(2):
+        project.land_well(spark)
+    assert caplog.text.count("no ids of topics") == 1
+
+
+def test_a_topic_that_is_gone_is_not_made_anew_by_those_who_wait_for_it(
+    make_kafka: MakeKafka, broker: Broker, spark: SparkSession
+) -> None:
+    """Made anew by nobody's wish it would have one partition, and no records."""
+    broker.make("shop.there")
+    (table,) = make_kafka(broker.address, "shop.there").source().tables
+    watch = source_of(spark, table.connection).watch()
+    assert watch is not None
+    watch.listen({("shop.there", 0): 0, ("shop.gone", 0): 0})
+    broker.send("shop.there", pg("c", 10, id=1, v="a"))
+    # Both are asked for by one request, and a topic is made behind those that the broker was asked for before.
+    wait_until(lambda: watch.wait(1.0) == {("shop.there", 0)}, "the record")
+    watch.close()
+    broker.make("shop.later")
+    assert {"shop.there", "shop.later"} <= broker.topics()
+    assert "shop.gone" not in broker.topics()
+
+
 def test_a_pattern_finds_the_topics_of_rows_and_those_that_come_later(
     make_kafka: MakeKafka, broker: Broker, spark: SparkSession
 ) -> None:
@@ -255,8 +291,12 @@ def test_a_partition_whose_records_expired_before_the_first_run_has_lost_none(
 def test_transactions_of_kafkas_records_are_kept_whole(
     make_kafka: MakeKafka, broker: Broker, spark: SparkSession
 ) -> None:
-    for topic in ("bank.public.debit", "bank.public.credit", "bank.transaction"):
+    for topic in ("bank.public.debit", "bank.public.credit"):
         broker.make(topic)
+    project = make_kafka(broker.address, "bank.public.debit", "bank.public.credit", consistent="transaction")
+    # Debezium makes the topic with the first transaction.
+    project.land_well(spark)
+    broker.make("bank.transaction")
 
     def move(number: int) -> dict[str, Any]:
         return {"__transaction_id": str(number), "__transaction_total_order": 1}
@@ -269,7 +309,6 @@ def test_transactions_of_kafkas_records_are_kept_whole(
         broker.send("bank.transaction", {"status": "BEGIN", "id": str(number), "ts_ms": 1}, ends(number))
         broker.send("bank.public.debit", {**pg("c", 10 * number, id=number, v="-"), **move(number)})
     broker.send("bank.public.credit", {**pg("c", 11, id=1, v="+"), **move(1), "__transaction_total_order": 2})
-    project = make_kafka(broker.address, "bank.public.debit", "bank.public.credit", consistent="transaction")
     done = project.land_well(spark)
     assert {name: (landed.counts.applied, landed.waiting) for name, landed in done.items()} == {
         "debit": (1, 1), "credit": (1, 0),
@@ -297,7 +336,8 @@ def test_settings_of_kafkas_clients_are_passed_on_and_secrets_are_not_told(
     broker.make("shop.guarded")
     broker.send("shop.guarded", pg("c", 10, id=1, v="a"))
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
-    options = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN",
+    # A request may take longer than a whole call of lake's own may.
+    options = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "request.timeout.ms": 25_000,
                "sasl.jaas.config": "{{ env_var('KAFKA_LOGIN') }}"}  # fmt: skip
     project = make_kafka(broker.guarded, "shop.guarded", connection={"options": options})
     monkeypatch.setenv("KAFKA_LOGIN", f'{module} required username="lake" password="wrong-{PASSWORD}";')
@@ -310,11 +350,13 @@ def test_settings_of_kafkas_clients_are_passed_on_and_secrets_are_not_told(
 
 
 def test_brokers_that_do_not_answer_may_heal(make_kafka: MakeKafka, spark: SparkSession) -> None:
-    options = {"default.api.timeout.ms": "2000", "request.timeout.ms": "1000"}
+    options = {"default.api.timeout.ms": "2000"}
     project = make_kafka(f"127.0.0.1:{free_port()}", "shop.away", connection={"options": options})
     error = project.land(spark)["away"].error
     assert isinstance(error, UnavailableError)
     assert "the brokers do not answer" in error.message
+    assert "an answer within 2 s" in error.message
+    assert "`security.protocol` of the port" in str(error.action)
 
 
 def test_a_table_that_goes_over_to_kafka_is_told_to_decide(

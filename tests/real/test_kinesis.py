@@ -184,6 +184,21 @@ def test_shards_that_are_split_and_merged_are_read_parents_first(
     assert project.land_well(spark)["moved"].counts == Counts(6, applied=6)
 
 
+def test_a_closed_shard_whose_children_are_empty_is_landed_to_its_end(
+    kinesis: KinesisConnection, make: Make, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last records fill a portion: whether there is another one, only the children tell."""
+    monkeypatch.setattr(kinesis_reader, "_PAUSE_S", 0.0)
+    stream = DrivenStream(kinesis, "shop.closed")
+    put(stream, *(pg("u", 100 + number, id=FIRST[0], v=str(number)) for number in range(4)))
+    stream.split(0)
+    project = make("shop.closed", connection={"batch_records": 2})
+    assert project.land_well(spark)["closed"].counts.read == 4
+    assert project.rows(spark, "closed") == [{"id": FIRST[0], "v": "3"}]
+    position = shards(project, spark, "closed")
+    assert [bool(position[name].get("ended")) for name in sorted(position)] == [True, False, False, False]
+
+
 def test_aggregated_records_are_events_and_are_known_when_they_come_again(
     kinesis: KinesisConnection, make: Make, spark: SparkSession
 ) -> None:
@@ -327,7 +342,9 @@ def test_news_wake_a_table_and_its_lag_is_told(
     assert status.waiting >= 1
 
 
-@pytest.mark.parametrize("phase", ["files written, not committed", "committed, not registered"])
+@pytest.mark.parametrize(
+    "phase", ["files written, not committed", pytest.param("committed, not registered", marks=pytest.mark.slow)]
+)
 def test_a_killed_run_is_gone_on_with(
     phase: str, kinesis: KinesisConnection, tmp_path: Path, spark: SparkSession
 ) -> None:

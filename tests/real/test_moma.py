@@ -24,7 +24,7 @@ from ingest.operations.reconcile import reconcile
 from real.live import SEED, Live
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.timeout(1800)]
-SCALE, ROW_CHANGES = 0.001, 200
+SCALE, ROW_CHANGES = 0.001, 60
 DEFAULT = "__HIVE_DEFAULT_PARTITION__"
 
 

@@ -61,7 +61,7 @@ def fill(server: Server, table: Table, oracle: Path, types: dict[str, str]) -> N
                f"insert into {quote}{name}{quote} values {values};\n")  # fmt: skip
 
 
-@pytest.mark.parametrize("server_name", ["postgresql", "mariadb"])
+@pytest.mark.parametrize("server_name", [pytest.param("postgresql", marks=pytest.mark.slow), "mariadb"])
 def test_tickit(
     server_name: str,
     make_project: MakeProject,

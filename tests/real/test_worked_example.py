@@ -115,6 +115,7 @@ def test_what_happens_in_the_databases_stands_in_silver(example: Example) -> Non
     example.require_equal()
 
 
+@pytest.mark.slow
 def test_killed_servers_and_a_killed_ingest_lose_and_double_nothing(example: Example, tmp_path: Path) -> None:
     live = example.live
     lake = Lake({"LAKE_HOME": str(tmp_path / "lake")})

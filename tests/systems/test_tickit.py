@@ -17,7 +17,7 @@ from queries import require_queries_answer
 from dev.demo import Demonstrated, demonstrate
 from examples import system
 
-pytestmark = [pytest.mark.spark, pytest.mark.systems]
+pytestmark = [pytest.mark.spark, pytest.mark.systems, pytest.mark.timeout(1800)]
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCALE = 0.01
 # An exposure is part of a build, and there is nothing to do for it.
@@ -75,7 +75,7 @@ def test_every_step_of_the_demonstration_is_well(pipeline: Pipeline) -> None:
     assert done.failed == []
     for built in (done.built, done.rebuilt):
         assert set(built.statuses.values()) <= WELL
-        assert built.passed > 100
+    assert done.rebuilt.passed > 100
     assert set(done.fresh.statuses.values()) == {"pass"}
     assert (REPOSITORY / "target/index.html").stat().st_size > 100_000
     assert (REPOSITORY / "target/catalog.json").is_file()

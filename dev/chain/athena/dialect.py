@@ -108,8 +108,9 @@ def _create_table_as(dialect: Dialect, found: re.Match[str], rest: str) -> State
     properties = dict(_properties(given))
     kind = properties.pop("table_type", "'HIVE'").strip("'").lower()
     # What Trino's tables do not know: who owns the files, how they are packed, when old ones go.
-    for option in [option for option in properties if option in _NOT_TRINOS or option.startswith("vacuum_")]:
-        properties.pop(option)
+    for option in list(properties):
+        if option in _NOT_TRINOS or option.startswith(("vacuum_", "optimize_")):
+            properties.pop(option)
     select = re.sub(r"\A\s*as\b\s*", "", query, flags=re.IGNORECASE)
     properties["format"] = properties.get("format", "'PARQUET'").upper()
     settings = ", ".join(f"{option} = {value}" for option, value in properties.items())

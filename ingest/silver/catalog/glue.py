@@ -22,7 +22,8 @@ from ingest.silver.catalog.base import Catalog, Entry
 from ingest.silver.catalog.glue_client import GlueClient
 from ingest.silver.catalog.glue_forms import Input
 from ingest.silver.catalog.hive import HiveCatalog
-from ingest.silver.hudi import HudiTable, TableOptions, write_error
+from ingest.silver.hudi import HudiTable, TableOptions
+from ingest.silver.write_errors import write_error
 from ingest.spark.shared import Shared
 
 # What others may say of a table, and is left as it is.

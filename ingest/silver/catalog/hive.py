@@ -17,7 +17,8 @@ from pyspark.sql import types as T
 
 from ingest.errors import WriteError
 from ingest.silver.catalog.base import Catalog, Entry
-from ingest.silver.hudi import literal, write_error
+from ingest.silver.hudi import literal
+from ingest.silver.write_errors import write_error
 from ingest.spark.jvm import java_class, refresh
 from ingest.spark.shared import Shared
 
