@@ -100,6 +100,10 @@ def as_text(progress: Mapping[str, Progress]) -> str:
         ((of(item), item.committed_at) for item in every),
     )  # fmt: skip
     metric(
+        "lake_table_landing", "gauge", "1 while a batch is at work; 0 while the table waits, or has stopped.",
+        ((of(item), int(item.state == "landing")) for item in every),
+    )  # fmt: skip
+    metric(
         "lake_table_up", "gauge",
         "1 where the table is well; 0 where it has failed, is retrying, is unwell or could not be compacted.",
         ((of(item), 0 if item.error else 1) for item in every),

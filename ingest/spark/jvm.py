@@ -23,8 +23,12 @@ from ingest.config.rendering import is_secret
 from ingest.errors import LakeError
 
 log = logging.getLogger(__name__)
-# The classes by whose short names PySpark calls Java.
-_PYSPARK_CALLS = ("functions", "PythonUtils", "PythonSQLUtils", "SparkSession", "Column")
+# The classes by whose names PySpark calls Java: with each expression, each lambda in one, each statement, each error.
+_LAMBDAS = "org.apache.spark.sql.catalyst.expressions"
+_PYSPARK_CALLS = (
+    *("functions", "PythonUtils", "PythonSQLUtils", "SparkSession", "SparkSession$", "Column"),
+    *(f"{_LAMBDAS}.UnresolvedNamedLambdaVariable", f"{_LAMBDAS}.LambdaFunction", "py4j.reflection.TypeUtil"),
+)
 # How long a process waits for the end of its Java process.
 _END_WITHIN_S = 60
 # How long one that answers no more may still take to end.
@@ -48,11 +52,13 @@ def refresh(spark: SparkSession, relation: str) -> None:
 
 def know_classes(spark: SparkSession) -> None:
     """Looks up once what PySpark looks up with each expression that is written: a fifth of the time of a small batch
-    (docs/performance.md)."""
-    jvm = spark._jvm
+    (docs/performance.md). Of a whole name, each part is looked up in every jar."""
     for name in _PYSPARK_CALLS:
-        if name not in vars(jvm):
-            setattr(jvm, name, getattr(jvm, name))
+        known: Any = spark._jvm
+        for part in name.split("."):
+            if part not in vars(known):
+                setattr(known, part, getattr(known, part))
+            known = getattr(known, part)
 
 
 def quiet_size_estimator(spark: SparkSession) -> None:

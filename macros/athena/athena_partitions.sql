@@ -96,9 +96,8 @@
     {%- if resolve_table_type() != 'iceberg' -%}
         {%- do return(dbt.create_table_as_with_partitions(temporary, relation, compiled_code, language)) -%}
     {%- endif -%}
-    {%- set rows, parts = athena_beside(relation, '__rows'), athena_beside(relation, '__parts') -%}
-    {%- do drop_relation(rows) -%}
-    {%- do drop_relation(parts) -%}
+    {%- do athena_drop_left(relation) -%}
+    {%- set rows, parts = athena_beside(relation, 'rows'), athena_beside(relation, 'parts') -%}
     {%- do run_query(create_table_as(false, rows, compiled_code, language, true)) -%}
     {%- set columns = adapter.get_columns_in_relation(rows) | map(attribute='quoted') | join(', ') -%}
     {%- for batch in get_partition_batches(rows, false) -%}
@@ -110,19 +109,31 @@
     {%- do drop_relation(rows) -%}
 {%- endmacro %}
 
-{#- A table beside one, in a folder of its own. -#}
-{% macro athena_beside(relation, suffix) -%}
+{#-
+    A table beside one, in a folder of its own, under a name that no other run has (`hudi_beside`): two runs at a time would write into
+    one table, or drop each other's.
+-#}
+{% macro athena_beside(relation, purpose) -%}
     {%- do return(api.Relation.create(
-        database=relation.database, schema=relation.schema, identifier=relation.identifier ~ suffix,
+        database=relation.database, schema=relation.schema, identifier=hudi_beside(relation, purpose).identifier,
         s3_path_table_part=relation.identifier, type='table'
     )) -%}
 {%- endmacro %}
 
+{#- Drops the tables that killed runs have left beside one more than a day ago; a younger one may be another run's, at work. -#}
+{% macro athena_drop_left(relation) -%}
+    {%- set pattern = '(?i)^' ~ relation.identifier ~ '__.*__([0-9a-f]{8})_[0-9a-f]{8}$' -%}
+    {%- for beside in adapter.list_relations(relation.database, relation.schema) -%}
+        {%- set began = modules.re.findall(pattern, beside.identifier) -%}
+        {%- if began and run_started_at.timestamp() - began[0] | int(base=16) > 86400 -%}
+            {%- do drop_relation(beside) -%}
+        {%- endif -%}
+    {%- endfor -%}
+{%- endmacro %}
+
 {#- A table's rows are replaced by those of a select, in parts: who reads it sees it before, or after, or for a moment none. -#}
 {% macro athena_replace_in_parts(existing, sql) -%}
-    {%- set made, former = athena_beside(existing, '__ha'), athena_beside(existing, '__bkp') -%}
-    {%- do drop_relation(made) -%}
-    {%- do drop_relation(former) -%}
+    {%- set made, former = athena_beside(existing, 'made'), athena_beside(existing, 'before') -%}
     {%- do create_table_as_with_partitions(false, made, sql) -%}
     {%- do rename_relation(existing, former) -%}
     {%- do rename_relation(made, existing) -%}

@@ -59,6 +59,7 @@ def require_landed(project: DbtProject, spark: SparkSession) -> Any:
     return project.state(spark, "note").position
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_source_of_a_known_kind_is_a_connection_and_a_declaration(project: DbtProject, spark: SparkSession) -> None:
     connect(project, "profiles/connections.yml")

@@ -205,6 +205,7 @@ def test_lines_that_say_nothing_are_ignored_and_counted(make_project: MakeProjec
     assert project.quarantined(spark) == []
 
 
+@pytest.mark.slow
 def test_a_batch_without_any_good_row_is_landed_once(make_project: MakeProject, spark: SparkSession) -> None:
     project = make_project({"tables": [items()]})
     project.deliver(TOPIC, 0, ["nonsense", ""])
@@ -439,6 +440,7 @@ def test_a_corrupt_block_is_named_and_lands_nothing_of_its_file(make_project: Ma
     assert keys_of(project, spark) == [1, 2, 3, 4, 5, *range(100, 130)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("schema", "records"),
     [
@@ -481,6 +483,7 @@ def test_a_missing_folder_is_told_and_does_not_stop_the_others(make_project: Mak
     assert project.land_well(spark)["absent"].counts == Counts(read=1, applied=1)
 
 
+@pytest.mark.slow
 def test_names_with_blanks_and_patterns_are_names(make_project: MakeProject, spark: SparkSession) -> None:
     project = make_project({"tables": [items()]})
     folder = project.bronze / TOPIC / "day=2023-11-21 [eu]"

@@ -180,6 +180,7 @@ def test_quarantined_events_are_told_listed_and_shown(project: DbtProject) -> No
     assert len(json.loads(lake("quarantine", "show", "shop", "--limit", "1", "--json", *here).stdout)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_one_broken_table_fails_the_command_but_not_the_others(project: DbtProject) -> None:

@@ -112,7 +112,7 @@ FORMS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    "forms", [("flat", "keep"), pytest.param(("envelope", "described"), marks=pytest.mark.slow)], ids="+".join
+    "forms", [("flat",), pytest.param(("keep", "envelope", "described"), marks=pytest.mark.slow)], ids="+".join
 )
 def test_names_that_differ_by_case_alone_are_the_same(
     forms: tuple[str, ...], make_project: MakeProject, spark: SparkSession
@@ -145,7 +145,7 @@ def test_names_that_differ_by_case_alone_are_the_same(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("form", ["json", "json with a schema"])
+@pytest.mark.parametrize("form", [pytest.param("json", marks=pytest.mark.slow), "json with a schema"])
 def test_a_column_that_is_named_as_metadata_is_not_passed_over(
     form: str, make_project: MakeProject, spark: SparkSession
 ) -> None:
@@ -170,6 +170,7 @@ def test_a_column_that_is_named_as_metadata_is_not_passed_over(
     }
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_columns_that_are_named_as_an_envelope_s_members_are_a_row_s(
     make_project: MakeProject, spark: SparkSession

@@ -85,6 +85,7 @@ def test_a_changed_key_takes_no_value_of_another_row(make_project: MakeProject, 
     assert sorted(told) == [("later", "unavailable_value"), ("several", "unavailable_value")]
 
 
+@pytest.mark.slow
 def test_a_place_of_another_form_orders_nothing(make_project: MakeProject, spark: SparkSession) -> None:
     """LSNs without their leading zeros, and a log's file without its number, would sort elsewhere."""
     project = make_project(

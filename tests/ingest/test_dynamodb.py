@@ -314,6 +314,7 @@ def test_keys_that_end_in_odd_characters_have_partitions_and_an_empty_file_is_no
     assert [row["id"] for row in project.rows(spark, "empty")] == ["late"]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_records_of_kinesis_are_ordered_by_microseconds_and_by_nothing_coarser(
     make_project: MakeProject, spark: SparkSession

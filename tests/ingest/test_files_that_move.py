@@ -49,6 +49,7 @@ def test_a_folder_that_is_not_there_is_landed_once_it_is(
     assert project.rows(spark, "note") == [{"id": 1}, {"id": 2}]
 
 
+@pytest.mark.slow
 def test_a_file_that_goes_while_it_is_landed_may_come_back(project: DbtProject, spark: SparkSession) -> None:
     """Whoever moves files to another folder, or gives them another name, may do so between the list and the read."""
     project.deliver(TOPIC, 0, [pg("c", 1, id=1)])

@@ -172,7 +172,8 @@ def test_a_column_that_sql_has_added_is_kept(make_project: MakeProject, spark: S
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("gone", [".hoodie", pytest.param(".hoodie/timeline", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("gone", [".hoodie", ".hoodie/timeline"])
 def test_files_without_their_table_are_no_rows_of_a_new_one(
     gone: str, make_project: MakeProject, spark: SparkSession
 ) -> None:
@@ -335,6 +336,7 @@ def test_another_table_type_or_version_is_refused(make_project: MakeProject, spa
     assert project.silver(spark, "orders").hudi.timeline.client().getTableConfig().getTableVersion().versionCode() == 8
 
 
+@pytest.mark.slow
 def test_a_name_under_which_the_catalog_has_something_else_is_told(
     make_project: MakeProject, spark: SparkSession
 ) -> None:
@@ -413,7 +415,8 @@ def test_an_erased_key_stays_away_from_a_table_that_is_landed_anew(
     assert project.rows(spark, "orders", "value") == [{"value": "born again"}]
 
 
-@pytest.mark.parametrize("name", ["orders", pytest.param("_quarantine", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["orders", "_quarantine"])
 def test_a_clock_that_was_set_back_is_refused(
     name: str, make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

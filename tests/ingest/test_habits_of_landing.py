@@ -81,6 +81,7 @@ def test_files_of_one_time_lose_no_row_of_a_table_without_a_key(
     assert sorted(row["id"] for row in rows) == [*range(4), *range(10, 14), *range(20, 24)]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_file_of_a_table_without_a_key_that_grows_is_refused(make_project: MakeProject, spark: SparkSession) -> None:
     """Its first rows would be there twice, as nothing says that they are landed; by a key they are told apart."""
@@ -329,6 +330,7 @@ def test_what_waited_from_before_a_failover_is_older_than_what_came_since(
     assert project.quarantined(spark) == []
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_the_earliest_position_is_that_of_the_epoch(make_project: MakeProject, spark: SparkSession) -> None:
     """Events of before a failover that the source still has would count as newer than what came since."""
@@ -368,6 +370,7 @@ def told_of_landing(project: DbtProject, spark: SparkSession, caplog: pytest.Log
     return caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_log_that_seems_to_have_begun_again_is_told(
     make_project: MakeProject, spark: SparkSession, caplog: pytest.LogCaptureFixture
@@ -390,6 +393,7 @@ def test_a_log_that_seems_to_have_begun_again_is_told(
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_topic_of_several_tables_mixes_no_rows(make_project: MakeProject, spark: SparkSession) -> None:
     """As ByLogicalTableRouter and RegexRouter make one: of shards, which are meant, or of tables that share nothing."""
@@ -549,6 +553,7 @@ def test_the_quarantine_of_no_such_table_is_an_error(make_project: MakeProject) 
     assert "no table nosuch" in lake(project, "quarantine", "show", "shop", "--tables", "nosuch", code=1)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_another_bad_event_at_the_place_of_one_that_waits_is_counted(
     make_project: MakeProject, spark: SparkSession

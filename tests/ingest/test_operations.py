@@ -315,6 +315,15 @@ SLOW = (
     "placeholders_in_arrays",
     "a_key_of_a_timestamp",
     "declared_columns_order",
+    "within_the_batch_of_its_insert",
+    "a_truncated_placeholder",
+    "a_deleted_and_inserted_row",
+    "nulls_of_updates",
+    "a_truncate_is_ignored",
+    "a_key_of_an_empty_text",
+    "the_commit_decides",
+    "open_during_the_snapshot_wins_in_one_batch",
+    "sequence_numbers_of_forty",
 )
 BOTH_TYPES = ("late", "row_that_changes_partition", "truncate_empties", "changed_primary_key", "stay_apart")
 

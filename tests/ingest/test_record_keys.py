@@ -95,6 +95,7 @@ def test_a_key_may_be_written_in_another_case(make_project: MakeProject, spark: 
     assert {landed[name].counts for name in ("one", "two")} == {Counts(read=2, applied=1, superseded=1)}
 
 
+@pytest.mark.slow
 def test_a_row_that_its_record_s_key_does_not_say_is_set_aside(make_project: MakeProject, spark: SparkSession) -> None:
     """`column.mask.hash...`, `column.truncate...` and transforms of `$Value` leave the key as it was: a delete of it
     missed the row, and the plain key was silver's. A bare key may be what the records are partitioned by.
@@ -138,6 +139,7 @@ def test_a_row_that_its_record_s_key_does_not_say_is_set_aside(make_project: Mak
         assert found["reason"].startswith("column email: the record's key has another value than the row")
 
 
+@pytest.mark.slow
 def test_a_quarantined_delete_is_replayed_with_its_key(make_project: MakeProject, spark: SparkSession) -> None:
     columns = {"a": "string", "b": "int", "note": "string"}
     project = make_project(items(columns, ["a", "b"], **ALL))
@@ -208,6 +210,7 @@ def test_a_tombstone_whose_record_lost_its_key_is_quarantined(
     assert codes == ["missing_key" if policy else "tombstone"]
 
 
+@pytest.mark.slow
 def test_what_is_set_aside_keeps_no_tombstone_from_its_own_outcome(
     make_project: MakeProject, spark: SparkSession
 ) -> None:
@@ -249,6 +252,7 @@ def test_a_bare_tombstone_that_overtakes_its_row_deletes_it(make_project: MakePr
     assert [row["id"] for row in project.rows(spark, "item")] == [3]
 
 
+@pytest.mark.slow
 def test_a_bare_tombstone_has_the_unit_of_its_rows_schema(make_project: MakeProject, spark: SparkSession) -> None:
     """The key has no schema, and MySQL's default is milliseconds: another row was deleted, also a batch later."""
     options = {"connector": "mysql", "tombstones": "delete"}

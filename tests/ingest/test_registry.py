@@ -258,6 +258,7 @@ def test_a_connection_says_which_ids_its_values_have(
     assert project.rows(spark, "item") == [{"item_id": 1, "stock": 1, "note": "n"}]
 
 
+@pytest.mark.slow
 def test_a_registry_that_knows_no_global_ids_lands_nothing_and_says_so(
     make_project: MakeProject, spark: SparkSession
 ) -> None:
@@ -349,6 +350,7 @@ def test_what_is_known_needs_no_registry_and_a_proxy_that_is_none_is_told_of(mon
                 registry.schemas(["2"])
 
 
+@pytest.mark.slow
 def test_values_without_an_id_are_read_with_the_declared_schema(make_project: MakeProject, spark: SparkSession) -> None:
     project = make_project(items(schema_file="models/item.avsc"))
     project.write_models(json.dumps(OLD), "item.avsc")

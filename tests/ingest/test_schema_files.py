@@ -80,6 +80,7 @@ def test_a_file_without_a_records_schema_is_refused(schema: str, make_project: M
     assert "expected: the Avro schema of a record" in error.value.message
 
 
+@pytest.mark.slow
 def test_json_of_files_and_of_records_is_read_by_the_file(make_project: MakeProject, spark: SparkSession) -> None:
     project = project_of(make_project, format="json")
     project.deliver("shop.item", 0, [item(1), {**item(2), "more": 7}])

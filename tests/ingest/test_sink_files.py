@@ -166,6 +166,7 @@ def write_as_sink(spark: SparkSession, avro: Path, target: Path, schema: str) ->
     reader.close()
 
 
+@pytest.mark.slow
 def test_files_of_the_hdfs_sink_are_placed_by_their_first_offset_and_what_is_not_read_is_named(
     make_project: MakeProject, spark: SparkSession
 ) -> None:

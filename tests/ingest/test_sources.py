@@ -219,6 +219,7 @@ def test_a_source_from_outside_is_landed_and_gone_on_with(outbox: Outbox, spark:
     assert "the table was read from outbox, and its connection is of type files now" in error.message
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_table_without_a_key_is_not_landed_again_from_another_kind_of_input(
     outbox: Outbox, spark: SparkSession

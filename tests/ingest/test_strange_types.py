@@ -89,6 +89,7 @@ def test_avro_s_own_types_are_landed_as_what_they_say(make_project: MakeProject,
     assert ["number" in each["reason"] for each in project.quarantined(spark)] == [True]
 
 
+@pytest.mark.slow
 def test_a_local_timestamp_that_waits_in_the_quarantine_keeps_its_microseconds(
     make_project: MakeProject, spark: SparkSession
 ) -> None:
@@ -186,6 +187,7 @@ def test_what_parquet_writes_as_bytes_and_numbers_is_what_the_footer_says(
         assert project.rows(spark, name, *expected) == [expected], name
 
 
+@pytest.mark.slow
 def test_arrays_and_maps_that_nobody_declared_are_what_the_schema_says(
     make_project: MakeProject, spark: SparkSession
 ) -> None:
@@ -216,6 +218,7 @@ def test_arrays_and_maps_that_nobody_declared_are_what_the_schema_says(
     assert project.rows(spark, "item", *expected) == [expected]
 
 
+@pytest.mark.slow
 def test_a_text_that_could_be_base64_or_hexadecimal_is_not_guessed(
     make_project: MakeProject, spark: SparkSession
 ) -> None:

@@ -61,6 +61,7 @@ def on_disk(project: DbtProject, spark: SparkSession, table: str) -> dict[str, i
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_table_is_described_down_to_its_files(shop: DbtProject, spark: SparkSession) -> None:
     layout = told(shop, "show", "shop.orders")
     found = {key: layout[key] for key in ("table_type", "version", "key", "ordering", "partition_by", "index")}

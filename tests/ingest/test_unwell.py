@@ -155,6 +155,7 @@ def test_a_run_with_few_events_is_judged_by_all_that_was_ever_read(
     assert "11 of 11 events of this run" in of_error(project, spark)
 
 
+@pytest.mark.slow
 def test_a_declared_limit_is_the_only_one(make_project: MakeProject, spark: SparkSession) -> None:
     tables = [notes("any", quarantine_limit={"share": 1.0}), notes("few", quarantine_limit={"rows": 5})]
     project = make_project({"tables": tables})
@@ -325,6 +326,7 @@ def test_an_error_says_what_it_came_from(spark: SparkSession) -> None:
     assert root_cause(RuntimeError("a\nb")) == "a"
 
 
+@pytest.mark.slow
 def test_a_write_that_fails_says_why(make_project: MakeProject, spark: SparkSession) -> None:
     """A file of the table is broken: Hudi's own message says that an upsert failed, and no more."""
     project = make_project({"tables": [notes(table_type="cow")]})

@@ -33,7 +33,7 @@ from ingest.silver.state import Counts
 from ingest.silver.table import SilverTable
 
 pytestmark = pytest.mark.spark
-TABLE_TYPES = ("cow", "mor")
+TABLE_TYPES = (pytest.param("cow", marks=pytest.mark.slow), "mor")
 
 
 def notes(**options: Any) -> dict[str, Any]:
@@ -494,6 +494,7 @@ def test_a_large_table_has_few_buckets(rows: int, buckets: int, make_project: Ma
     assert declared.silver(spark, "note").buckets_for(rows) == 7
 
 
+@pytest.mark.slow
 def test_a_folder_is_landed_in_portions_and_the_table_made_for_all_of_it(
     make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

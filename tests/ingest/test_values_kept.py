@@ -91,6 +91,7 @@ def unscaled(value: Decimal) -> bytes:
     return number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)
 
 
+@pytest.mark.slow
 def test_avro_decimals_of_more_than_38_digits_are_read(make_project: MakeProject, spark: SparkSession) -> None:
     """PostgreSQL's money arrives as decimal(64,2), which Spark's reader refuses with the whole schema."""
     columns = {"id": "int", "price": "decimal(38,2)"}
@@ -154,6 +155,7 @@ def test_the_schema_of_a_json_event_is_believed(form: str, make_project: MakePro
     assert [(row["offset"], row["reason_code"]) for row in project.quarantined(spark)] == [(2, "bad_value")]
 
 
+@pytest.mark.slow
 def test_a_decimal_is_as_wide_as_the_schema_of_a_json_event_says(
     make_project: MakeProject, spark: SparkSession
 ) -> None:
@@ -237,6 +239,7 @@ def test_a_number_keeps_every_digit(form: str, make_project: MakeProject, spark:
     assert project.rows(spark, "item", *values) == [{**values, **exact}]
 
 
+@pytest.mark.slow
 def test_a_fraction_is_the_number_of_its_text(make_project: MakeProject, spark: SparkSession) -> None:
     """A float or double holds what a text says, which has as few digits as the number needs; or the text is refused."""
     written = {
@@ -316,6 +319,7 @@ def test_typed_dates_and_timestamps_are_of_the_years_that_sql_has(
     assert project.rows(spark, "special") == [{**row, **n} for row, n in zip([first, *nulls], numbers, strict=True)]
 
 
+@pytest.mark.slow
 def test_the_schema_policy_sees_types_of_json_with_a_schema(make_project: MakeProject, spark: SparkSession) -> None:
     columns = {"id": "int", "stock": "int", "price": "decimal(8,2)", "flag": "boolean"}
     wide = {

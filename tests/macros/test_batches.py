@@ -88,6 +88,7 @@ def test_a_row_of_no_time_of_its_batch_is_refused(at: str, make_models: MakeMode
     assert models.tables() == {"events"}
 
 
+@pytest.mark.slow
 def test_a_row_without_a_time_is_not_replaced(make_models: MakeModels) -> None:
     """Such rows are of no batch: a table that was merged before may hold them."""
     models = make_models()

@@ -187,6 +187,7 @@ def test_settings_that_need_another_table_are_refused(make_models: MakeModels) -
         assert models.rows(name) == numbers("b")
 
 
+@pytest.mark.slow
 def test_a_table_that_keeps_the_greater_row_is_refused(make_models: MakeModels) -> None:
     """Somebody else has made it: a row that the model gives with a smaller value would stay as it was."""
     models = make_models()
@@ -518,6 +519,7 @@ def test_a_hudi_table_takes_no_rows_of_another_format(strategy: str | None, make
     assert models.rows("model") == numbers("b", 5)
 
 
+@pytest.mark.slow
 def test_names_that_the_macros_use_too_are_a_models_own(make_models: MakeModels) -> None:
     models = make_models()
     names = "id as rows_of_key, id as is_in_table, false as is_to_be_removed, id as present"

@@ -134,6 +134,7 @@ def written(shop: Shop) -> dict[str, list[str]]:
     return {name: shop.models.told(name) for name in MODELS}
 
 
+@pytest.mark.slow
 def test_a_run_without_changes_asks_the_catalog_once_for_a_schema(make_shop: MakeShop) -> None:
     shop = make_shop()
     models = shop.models

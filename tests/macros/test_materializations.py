@@ -122,6 +122,7 @@ def test_another_layout_is_another_table_under_the_name(change: dict[str, Any], 
     assert len(models.commits("model")) == 2
 
 
+@pytest.mark.slow
 def test_a_view_becomes_a_table_and_a_table_of_another_format_too(make_models: MakeModels) -> None:
     models = make_models()
     for config in ({"materialized": "view"}, {"materialized": "table", "file_format": "parquet", "options": None}):
@@ -134,6 +135,7 @@ def test_a_view_becomes_a_table_and_a_table_of_another_format_too(make_models: M
         models.do(f"drop table {models.relation('model')}")
 
 
+@pytest.mark.slow
 def test_a_table_stays_where_nothing_can_take_its_name(make_models: MakeModels) -> None:
     models = make_models(unique_key="id")
     for name in ("shown", "coded", "coded_too"):
@@ -184,14 +186,15 @@ def test_composite_keys_merge_delete_and_keep(make_models: MakeModels) -> None:
     assert models.rows("model") == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
         {**BUCKETS, "orderingFields": "at"},
-        pytest.param({**BUCKETS, "type": "mor", "hoodie.bucket.index.num.buckets": "2"}, marks=pytest.mark.slow),
-        pytest.param({}, marks=pytest.mark.slow),
+        {**BUCKETS, "type": "mor", "hoodie.bucket.index.num.buckets": "2"},
+        {},
         pytest.param({"hoodie.index.type": "BLOOM"}, marks=pytest.mark.long),
-        pytest.param({**BUCKETS, "type": "mor", "orderingFields": "at"}, marks=pytest.mark.slow),
+        {**BUCKETS, "type": "mor", "orderingFields": "at"},
     ],
     ids=["bucket, ordered", "mor", "simple", "bloom", "mor, ordered"],
 )
@@ -329,6 +332,7 @@ def test_a_column_that_is_gone_keeps_what_it_holds_in_rows_that_change(make_mode
         ]
 
 
+@pytest.mark.slow
 def test_a_column_that_comes_may_be_a_map(make_models: MakeModels) -> None:
     """Maps are compared as JSON: the types are those of the table as it is by then."""
     models = make_models(materialized="incremental", unique_key="id", on_schema_change="append_new_columns")
@@ -408,6 +412,7 @@ def test_a_wrong_configuration_is_refused_before_anything_is_written(make_models
     assert models.tables() == set()
 
 
+@pytest.mark.slow
 def test_hooks_outside_of_a_transaction_are_run(make_models: MakeModels) -> None:
     models = make_models(unique_key="id")
     hook = f"create table {models.relation('hooked_by_')}{{{{ this.name }}}} using parquet as select 1 as id"
@@ -537,6 +542,7 @@ def test_a_contract_is_kept_or_the_rows_stay(materialized: str, make_models: Mak
     assert models.rows("model", "id", "value", "label") == [{"id": n, "value": 2, "label": "b"} for n in range(1, 4)]
 
 
+@pytest.mark.slow
 def test_a_rebuild_takes_no_table_of_somebody_else(make_models: MakeModels) -> None:
     models = make_models(materialized="incremental", unique_key="id", on_schema_change="sync_all_columns")
     models.write("orders", NUMBERS.format("'a'", 3))
@@ -554,6 +560,7 @@ def test_a_rebuild_takes_no_table_of_somebody_else(make_models: MakeModels) -> N
     assert models.rows("orders__before") == numbers(1, 4)
 
 
+@pytest.mark.slow
 def test_what_stands_aside_is_not_dropped_by_the_run_that_fails(make_models: MakeModels) -> None:
     models = make_models(materialized="table", unique_key="id")
     models.write("model", NUMBERS.format(1, 3))

@@ -52,6 +52,7 @@ def test_each_value_is_as_it_stands_in_the_file_or_refused(make_models: MakeMode
     assert models.rows("cells") == []
 
 
+@pytest.mark.slow
 def test_a_seed_that_fails_leaves_no_row_in_the_place_of_the_next(make_models: MakeModels) -> None:
     models = make_models()
     path, place = models.project.root / "seeds" / "placed.csv", models.project.root / "elsewhere"

@@ -163,6 +163,7 @@ def another_source(repository: Repository) -> None:
     models.project.declare({"tables": [{**table_of("orders", ORDERS, ["id"]), "identifier": "orders_kept"}]})
 
 
+@pytest.mark.slow
 def test_schemas_that_do_not_go_by_the_profile_s_are_refused(repository: Repository) -> None:
     """As many projects have it: models are written where their folder says, whatever the profile's schema is."""
     own = "{% macro generate_schema_name(custom, node) %}{{ custom or 'analytics' }}{% endmacro %}"
@@ -324,6 +325,7 @@ def test_a_snapshot_has_a_row_for_each_version(names: dict[str, str] | None, beg
     assert Change.of(node, None, is_modified=True).key == ["id", "place", began]
 
 
+@pytest.mark.slow
 def test_without_a_state_everything_is_built(repository: Repository, tmp_path: Path) -> None:
     repository.state, kept = tmp_path, repository.state
     _, text = repository.built(lambda _: None, "whole")

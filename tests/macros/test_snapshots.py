@@ -327,6 +327,7 @@ def test_a_column_that_the_select_has_no_longer_stays(spark: SparkSession, make_
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("then", [None, "to_date('9999-01-01')"])
 def test_another_end_of_the_current_versions_is_refused(
     then: str | None, spark: SparkSession, make_project: MakeProject

@@ -39,7 +39,8 @@ def test_rows_are_appended_whatever_capitals_their_columns_have(make_models: Mak
     assert models.rows("model") == [{"id": 0, "value": "a"}, {"id": 1, "value": "a"}]
 
 
-@pytest.mark.parametrize("first", ["merge", pytest.param("append", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["merge", "append"])
 def test_partitions_that_a_run_has_not_stay_where_the_strategy_was_another(first: str, make_models: MakeModels) -> None:
     models = make_models(materialized="incremental", unique_key="id", partition_by=["day"], options={})
     rows = "select * from values {} as rows (id, value, day)"
@@ -132,7 +133,8 @@ def test_a_microbatch_takes_no_rows_of_another_one_with_it(make_models: MakeMode
     assert [row["id"] for row in models.rows("model", "id")] == [1, 2]
 
 
-@pytest.mark.parametrize("strategy", ["append", pytest.param("insert_overwrite", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["append", "insert_overwrite"])
 def test_columns_that_come_and_go_where_no_key_is_merged(strategy: str, make_models: MakeModels) -> None:
     models = make_models(
         materialized="incremental", incremental_strategy=strategy, unique_key="id", partition_by=["day"],

@@ -82,7 +82,7 @@ def _write(project: DbtProject, name: str, select: str, materialized: str) -> No
     (project.root / "models" / f"{name}.sql").write_text(text, encoding="utf-8")
 
 
-@pytest.mark.parametrize("has_schema", [False, True])
+@pytest.mark.parametrize("has_schema", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_what_chooses_all_leaves_out_what_was_never_landed_and_says_so(
     spark: SparkSession, dbt: Dbt, has_schema: bool
 ) -> None:

@@ -134,6 +134,8 @@ def test_the_command_ends_well_at_a_signal_and_tells_machines_how_it_was(
         first = next(event for event in events if event["batches"] == 1)
         metrics = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=10).text
         broker.send("told.item", pg("u", 20, id=1, v="b"))
+        assert next(event for event in events if event["state"] == "landing")
+        during = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=10).text
         second = next(event for event in events if event["batches"] == 2)
         process.send_signal(signal.SIGTERM)
         last = list(events)[-1]
@@ -145,6 +147,7 @@ def test_the_command_ends_well_at_a_signal_and_tells_machines_how_it_was(
     assert f'lake_events_total{{{labels},outcome="quarantined"}} 1' in metrics.splitlines()
     assert f"lake_batches_total{{{labels}}} 1" in metrics.splitlines()
     assert f"lake_table_up{{{labels}}} 1" in metrics.splitlines()
+    assert f"lake_table_landing{{{labels}}} 1" in during.splitlines(), "an alert asks for a batch that hangs"
     silver = tmp_path / "lake" / "warehouse" / f"{project.schema}.db" / "item"
     assert [(row["id"], row["v"]) for row in spark.read.format("hudi").load(str(silver)).collect()] == [(1, "b")]
     assert Counts(**{name: first[name] for name in Counts.__dataclass_fields__}).read == 2

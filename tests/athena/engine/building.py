@@ -53,6 +53,10 @@ class AthenaModels:
         told = ", ".join(f"{setting}={value!r}" for setting, value in config.items())
         (self.root / "models" / f"{name}.sql").write_text(f"{{{{ config({told}) }}}}\n{sql}\n", encoding="utf-8")
 
+    def remove(self, name: str) -> None:
+        """Takes a model away; its table stays."""
+        (self.root / "models" / f"{name}.sql").unlink()
+
     def declare(self, **properties: Any) -> None:
         """Writes the properties of models, sources and the like."""
         (self.root / "models" / "properties.yml").write_text(yaml.safe_dump(properties), encoding="utf-8")
