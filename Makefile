@@ -42,7 +42,7 @@ test-real: setup  ## The tests against real servers, whose packages dev/servers.
 	pytest -n 2 --dist loadfile --durations 15 --durations-min 10 -m "real and not slow and not long" tests/real
 
 test-systems: setup  ## Each system, TICKIT by its demonstration: its events landed, its models built, its expected results; projects, lakes and captures of others
-	pytest -n 2 --dist loadfile --durations 15 --durations-min 10 -m "systems and not long"
+	pytest -n 2 --dist loadfile --durations 15 --durations-min 10 -m "systems and not slow and not long"
 
 test-athena: setup  ## A lake on S3 and Glue, and dbt's target athena beside Spark: on stand-ins of AWS on this machine
 	pytest -n 2 --dist loadfile --durations 15 --durations-min 10 -m "athena and not slow and not long" tests/athena --ignore tests/athena/engine

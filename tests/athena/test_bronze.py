@@ -94,6 +94,7 @@ def test_objects_of_each_form_are_landed_once_also_late_ones(
     assert [(row["id"], row["v"]) for row in project.rows(spark, "item")] == expected
 
 
+@pytest.mark.slow
 def test_many_small_objects_and_one_of_several_parts_are_a_few_commits(
     spark: SparkSession, aws: StandIn, s3: Any, project: DbtProject, tmp_path: Path
 ) -> None:

@@ -80,6 +80,7 @@ def test_an_erased_key_is_in_no_object_of_the_bucket(spark: SparkSession, s3: An
     assert spark.table(f"{project.schema}.note_ro").count() == 1
 
 
+@pytest.mark.slow
 def test_tombstones_go_for_good_and_the_quarantine_is_replayed(spark: SparkSession, make_project: MakeProject) -> None:
     project = make_project({"tables": [table_of("note", NOTE, ["id"], deletes="hard", delete_retention_days=1)]})
     project.deliver("shop.note", 0, [pg("c", 1, id=1, body="a"), pg("c", 2, id=2, body="b"), pg("d", 3, id=2)])

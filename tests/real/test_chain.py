@@ -139,6 +139,7 @@ def test_changes_reach_the_databases_and_their_events_can_be_ordered(live: Live)
         assert {key for key, lives in is_live.items() if lives} == held & set(is_live), table.full_name
 
 
+@pytest.mark.slow
 def test_a_killed_connect_is_healed_by_up(live: Live) -> None:
     before = live.processes()
     killed = before["connect"]

@@ -140,7 +140,7 @@ def test_a_partition_that_was_added_is_read_from_its_first_record(
     assert offsets(project, spark, "grown") == {"shop.grown": {"0": 1, "1": 0, "2": 1}}
 
 
-@pytest.mark.parametrize("to_latest", [False, True])
+@pytest.mark.parametrize("to_latest", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_records_that_expired_before_they_were_landed_are_for_somebody_to_decide(
     to_latest: bool, make_kafka: MakeKafka, broker: Broker, spark: SparkSession
 ) -> None:
@@ -188,6 +188,7 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
     assert project.land_well(spark)["anew"].counts == Counts(2, applied=2)
 
 
+@pytest.mark.slow
 def test_brokers_that_tell_no_ids_of_topics_are_told_of_once(
     make_kafka: MakeKafka, broker: Broker, spark: SparkSession, caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch
@@ -275,6 +276,7 @@ def test_offsets_without_records_are_left_behind(make_kafka: MakeKafka, broker: 
     assert project.land_well(spark)["empty"].counts == Counts(1, applied=1)
 
 
+@pytest.mark.slow
 def test_a_partition_whose_records_expired_before_the_first_run_has_lost_none(
     make_kafka: MakeKafka, broker: Broker, spark: SparkSession
 ) -> None:
@@ -288,6 +290,7 @@ def test_a_partition_whose_records_expired_before_the_first_run_has_lost_none(
     assert project.land_well(spark)["quiet"].counts == Counts(1, applied=1)
 
 
+@pytest.mark.slow
 def test_transactions_of_kafkas_records_are_kept_whole(
     make_kafka: MakeKafka, broker: Broker, spark: SparkSession
 ) -> None:
@@ -359,6 +362,7 @@ def test_brokers_that_do_not_answer_may_heal(make_kafka: MakeKafka, spark: Spark
     assert "`security.protocol` of the port" in str(error.action)
 
 
+@pytest.mark.slow
 def test_a_table_that_goes_over_to_kafka_is_told_to_decide(
     make_kafka: MakeKafka, broker: Broker, spark: SparkSession
 ) -> None:

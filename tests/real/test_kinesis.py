@@ -216,7 +216,7 @@ def test_aggregated_records_are_events_and_are_known_when_they_come_again(
     assert len(project.quarantined(spark)) == 4
 
 
-@pytest.mark.parametrize("to_latest", [False, True])
+@pytest.mark.parametrize("to_latest", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_records_that_may_have_expired_are_for_somebody_to_decide(
     to_latest: bool, kinesis: KinesisConnection, make: Make, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,6 +279,7 @@ def test_throttled_reads_are_landed_all_the_same(kinesis: KinesisConnection, mak
         assert left() == 0
 
 
+@pytest.mark.slow
 def test_two_tables_read_one_stream_each_from_its_own_position(
     kinesis: KinesisConnection, make_project: MakeProject, spark: SparkSession
 ) -> None:
@@ -342,9 +343,8 @@ def test_news_wake_a_table_and_its_lag_is_told(
     assert status.waiting >= 1
 
 
-@pytest.mark.parametrize(
-    "phase", ["files written, not committed", pytest.param("committed, not registered", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("phase", ["files written, not committed", "committed, not registered"])
 def test_a_killed_run_is_gone_on_with(
     phase: str, kinesis: KinesisConnection, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -371,6 +371,7 @@ def test_a_killed_run_is_gone_on_with(
     assert len(rows) == 9, "every event once, of a table without a key"
 
 
+@pytest.mark.slow
 def test_the_chain_s_server_is_started_and_stopped(tmp_path: Path) -> None:
     server = Kinesis(tmp_path / "kinesis", processes.free_port())
     assert processes.start(server)

@@ -33,6 +33,7 @@ def test_processes_share_a_catalog_in_postgresql(postgresql: Server, tmp_path: P
     assert not (tmp_path / "metastore").exists(), "no embedded catalog was made"
 
 
+@pytest.mark.slow
 def test_a_catalog_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
     url = f"jdbc:postgresql://127.0.0.1:{free_port()}/metastore"
     lake = Lake({"LAKE_HOME": str(tmp_path), "LAKE_METASTORE_URL": url, "LAKE_METASTORE_PASSWORD": PASSWORD})

@@ -23,7 +23,7 @@ from ingest.landing.run import land
 from ingest.operations.reconcile import reconcile
 from real.live import SEED, Live
 
-pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(1800)]
 SCALE, ROW_CHANGES = 0.001, 60
 DEFAULT = "__HIVE_DEFAULT_PARTITION__"
 

@@ -61,7 +61,8 @@ def fill(server: Server, table: Table, oracle: Path, types: dict[str, str]) -> N
                f"insert into {quote}{name}{quote} values {values};\n")  # fmt: skip
 
 
-@pytest.mark.parametrize("server_name", [pytest.param("postgresql", marks=pytest.mark.slow), "mariadb"])
+@pytest.mark.slow
+@pytest.mark.parametrize("server_name", ["postgresql", "mariadb"])
 def test_tickit(
     server_name: str,
     make_project: MakeProject,
@@ -457,6 +458,7 @@ def test_every_type_of_postgresql(
     )
 
 
+@pytest.mark.slow
 def test_every_type_of_mariadb(
     make_project: MakeProject, spark: SparkSession, mariadb: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -409,6 +409,7 @@ def scrambled(path: Path) -> bytes:
     return bytes(content)
 
 
+@pytest.mark.slow
 def test_arrays_come_with_nulls_nothing_commas_quotes_and_any_letters(odd: Odd, spark: SparkSession) -> None:
     project, delivered, _ = odd
     found = project.rows(spark, "film")
@@ -420,6 +421,7 @@ def test_arrays_come_with_nulls_nothing_commas_quotes_and_any_letters(odd: Odd, 
     assert all(features in told for features in ODD_FEATURES.values())
 
 
+@pytest.mark.slow
 def test_a_deleted_film_stays_away_when_its_row_of_the_snapshot_comes_again(odd: Odd, spark: SparkSession) -> None:
     project, delivered, _ = odd
     last = [each["op"] for each in delivered.changes["film"] if (each["after"] or each["before"])["film_id"] == 5]
@@ -430,12 +432,14 @@ def test_a_deleted_film_stays_away_when_its_row_of_the_snapshot_comes_again(odd:
     assert {name for name, value in gone.items() if value is not None} == {"film_id"}
 
 
+@pytest.mark.slow
 def test_an_empty_table_is_empty_and_well(odd: Odd) -> None:
     _, _, landed = odd
     assert landed["language"].error is None
     assert landed["language"].counts == Counts()
 
 
+@pytest.mark.slow
 def test_an_envelope_of_nothing_is_quarantined_and_the_rest_landed(odd: Odd, spark: SparkSession) -> None:
     project, _, landed = odd
     assert landed["actor"].counts == Counts(read=11, applied=9, quarantined=2)
@@ -444,6 +448,7 @@ def test_an_envelope_of_nothing_is_quarantined_and_the_rest_landed(odd: Odd, spa
     assert reasons == {"the envelope has no row image"}
 
 
+@pytest.mark.slow
 def test_files_that_cannot_be_read_are_named_and_the_rest_landed(odd: Odd) -> None:
     _, _, landed = odd
     of_films, categories = landed["film_category"], landed["category"]

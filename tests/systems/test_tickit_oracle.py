@@ -190,6 +190,7 @@ def assert_worked_example(spark: SparkSession, project: DbtProject) -> None:
     assert isinstance(sale["saletime"], datetime)
 
 
+@pytest.mark.slow
 def test_everything_in_one_go_gives_the_source(make_tickit: MakeTickit, spark: SparkSession) -> None:
     project = make_tickit("cow")
     generate("tickit", project.root, scale=SCALE, seed=SEED + 1, form="envelope", phase="all")
@@ -198,7 +199,7 @@ def test_everything_in_one_go_gives_the_source(make_tickit: MakeTickit, spark: S
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("form", "first_type"), [("avro", "cow"), ("json", "mor")])
+@pytest.mark.parametrize(("form", "first_type"), [pytest.param("avro", "cow", marks=pytest.mark.slow), ("json", "mor")])
 def test_the_order_of_delivery_does_not_matter(
     form: Form, first_type: str, make_tickit: MakeTickit, spark: SparkSession, tmp_path: Path
 ) -> None:
