@@ -227,4 +227,11 @@ LANDING = (
         "(gone := None)",
         ("tests/ingest/test_habits_of_hudi.py::test_a_table_whose_folder_is_gone_is_told",),
     ),
+    Mutation(
+        "a long run lets the files of the newest cut be cleaned",
+        "ingest/landing/transactions.py",
+        "return None if commits < COMMITS_BEYOND_A_CUT else",
+        "return None if True else",
+        (f"{TRANSACTIONS}::test_a_cut_can_be_read_though_a_run_makes_more_commits_than_are_kept",),
+    ),
 )

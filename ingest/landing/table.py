@@ -100,6 +100,14 @@ class Begun:
         pending = self.pending.beyond(position).without(held_back)
         return replace(self, state=self.silver.state(), pending=pending)
 
+    def keeping(self, commits: int | None) -> Begun:
+        """The same run, which leaves the files of so many commits; None leaves the number as it is declared."""
+        if commits is None:
+            return self
+        table = self.silver.table
+        options = table.options.model_copy(update={"commits_retained": commits})
+        return replace(self, silver=replace(self.silver, table=replace(table, options=options)))
+
     @contextmanager
     def alone(self) -> Iterator[Begun]:
         """The run, as the table is now that no other process writes it."""
@@ -203,7 +211,10 @@ def _land_waiting(
     """Lands what waits of a table that no other process writes (see `land_table`)."""
     table = begun.silver.table
     landed, totals, held_back = Landed(table), begun.totals, list[HeldBack]()
+    portions = 0
     while True:
+        if gate is not None:
+            begun = begun.keeping(gate.retained(table.name, portions))
         # What makes a cut possible again is landed whole: a portion whose events wait would end the run before it.
         portion = begun.pending if gate and gate.far else begun.pending.portion()
         progress(table.name, "land", f"{begun.pending.waiting:,} {portion.unit}")
@@ -228,6 +239,7 @@ def _land_waiting(
             if not goes_on(of_run):
                 return replace(of_run, counts=Counts(), taken=0)
         begun = begun.gone_on(position, held_back)
+        portions += 1
 
 
 def _kept_up(silver: SilverTable, upkeep: Upkeep, *, is_behind: bool) -> LakeError | None:

@@ -99,14 +99,31 @@ class Gate:
         Column `transaction_id`: the transactions that may, of those that have events waiting.
     blocked:
         What the others wait for; None where their END has not come.
-    far:
-        The tables that have gone so far beyond the newest cut that a cut must be made first, and by how many commits.
-        What was let pass before is landed, and makes the tables whole; no more is let pass.
+    beyond:
+        How many commits each table had made beyond the newest cut.
     """
 
     passing: DataFrame
     blocked: Blocked | None
-    far: Mapping[str, int] = field(default_factory=dict)
+    beyond: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def far(self) -> Mapping[str, int]:
+        """The tables that have gone so far beyond the newest cut that another must be made first; by how many commits.
+
+        What was let pass before is landed, and makes the tables whole; no more is let pass.
+        """
+        return {name: commits for name, commits in self.beyond.items() if commits >= COMMITS_BEYOND_A_CUT}
+
+    def retained(self, table: str, landed: int) -> int | None:
+        """Of how many commits a table must keep the files so that the newest cut can be read; None where those that are
+        kept anyway are enough. `landed`: the portions that it has landed since the gate was opened.
+
+        In tens, for what is prepared for a table is prepared anew with other options. A portion may be two commits: one
+        of its rows, and a compaction.
+        """
+        commits = self.beyond.get(table, 0) + 2 * landed
+        return None if commits < COMMITS_BEYOND_A_CUT else (commits // 10 + 2) * 10
 
     @property
     def waits_for(self) -> str:
@@ -150,7 +167,7 @@ def open_gate(spark: SparkSession, tables: Sequence[Table], pending: Mapping[str
         # What has ended is looked at once events wait: each look of a source that is quiet read all transactions.
         return Gate(spark.createDataFrame([], "transaction_id string"), None)
     first = tables[0]
-    far = _far_from_cut(spark, tables)
+    beyond = _commits_beyond_cut(spark, tables)
     of_each = [places.withColumn("source_table", F.lit(name)) for name, places in pending.items()]
     none = spark.createDataFrame([], "__transaction_id string, __transaction_total_order bigint, source_table string")
     every = reduce(DataFrame.unionByName, of_each, none).withColumnRenamed("__transaction_id", "transaction_id")
@@ -172,12 +189,13 @@ def open_gate(spark: SparkSession, tables: Sequence[Table], pending: Mapping[str
     blocked_at, blocked = _first_blocked(ended, seen, tables)
     whole = ended if blocked_at is None else ended.where(F.col("place") < blocked_at)
     now = datetime.now(UTC)
-    if not far and not whole.isEmpty():
+    gate = Gate(waiting.limit(0), blocked, beyond)
+    if not gate.far and not whole.isEmpty():
         news = whole.select("transaction_id", F.lit(now).alias("released_at"), F.lit(False).alias("forced"))
         released(first.schema).write(spark, news, "upsert")
         known = released(first.schema).read(spark)
     passing = waiting.join(known, "transaction_id", "left_semi") if known is not None else waiting.limit(0)
-    return Gate(passing.localCheckpoint(), blocked, far)
+    return replace(gate, passing=passing.localCheckpoint())
 
 
 def _ended(spark: SparkSession, table: Table) -> DataFrame:
@@ -337,9 +355,8 @@ def far_from_cut(table: Table, commits: int) -> UnavailableError:
     )
 
 
-def _far_from_cut(spark: SparkSession, tables: Sequence[Table]) -> dict[str, int]:
+def _commits_beyond_cut(spark: SparkSession, tables: Sequence[Table]) -> dict[str, int]:
     """A reader at the newest cut needs files that Hudi removes after so many commits."""
     instants = newest_cut(spark, tables[0].schema)
     known = [table for table in tables if table.name in instants]
-    beyond = {table.name: SilverTable.of(spark, table).commits_after(instants[table.name]) for table in known}
-    return {name: commits for name, commits in beyond.items() if commits >= COMMITS_BEYOND_A_CUT}
+    return {table.name: SilverTable.of(spark, table).commits_after(instants[table.name]) for table in known}

@@ -269,6 +269,33 @@ def test_a_table_that_fails_keeps_the_cut_where_it_is(
 
 
 @pytest.mark.slow
+def test_a_cut_can_be_read_though_a_run_makes_more_commits_than_are_kept(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """A large backlog, each portion of which is a commit, beside a table that fails: there is no newer cut."""
+    source = accounts(table_type="cow")
+    source["tables"][1]["config"]["meta"]["ingest"]["quarantine_limit"] = {"rows": 0}
+    bank = opened(make_project(source))
+    bank.project.connect({"batch_bytes": 1})
+    bank.land(spark)
+    sent = [bank.transaction(("checking", "u", 1, 100 - n), ("saving", "u", 1, 100 + n)) for n in range(1, 25)]
+    for _, events, _ in sent:
+        bank.send(events, "checking")
+    bank.send([event for _, events, _ in sent for event in events], "saving")
+    bank.begin_and_end(*(end for _, _, end in sent))
+    broken = bank.project.deliver("shop.bank.saving", 50, ["no JSON"])
+    assert bank.land(spark)["saving"].error is not None
+    assert [row["balance"] for row in bank.project.rows(spark, "checking")] == [76]
+    cut = newest_cut(spark, bank.project.schema)
+    assert bank.project.silver(spark, "checking").commits_after(cut["checking"]) == len(sent)
+    assert bank.at_cut(spark) == {"checking": {1: 100}, "saving": {1: 100}}
+
+    broken.unlink()
+    assert not any(landed.error for landed in bank.land(spark).values())
+    assert bank.at_cut(spark) == {"checking": {1: 76}, "saving": {1: 124}}
+
+
+@pytest.mark.slow
 def test_a_cut_that_cannot_be_made_is_told_of_each_table_and_made_by_the_next_run(
     bank: Bank, spark: SparkSession
 ) -> None:
