@@ -141,12 +141,16 @@
     {%- do return(modules.re.search(asks, text, modules.re.IGNORECASE) is not none) -%}
 {%- endmacro %}
 
-{#- What of a configuration decides which rows a run looks at, or refuses: `config(...)` is no part of a compiled text. -#}
+{#-
+    What of a configuration decides which rows a run looks at, or refuses: `config(...)` is no part of a compiled text. And the session's
+    time zone, by which a select makes dates and texts of timestamps.
+-#}
 {% macro _settings() -%}
     {%- set settings = [
         (config.get('meta') or {}).get('affected_by') or [],
         key_columns(config.get('unique_key'), model.unique_id),
         hudi_broken_constraints(),
+        run_query('select current_timezone()').columns[0].values()[0],
     ] -%}
     {%- do return(local_md5(tojson(settings, sort_keys=true))) -%}
 {%- endmacro %}

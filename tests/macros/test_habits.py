@@ -363,6 +363,24 @@ def test_a_commit_between_is_not_overlooked(make_models: MakeModels) -> None:
     assert models.rows("model") == numbers("b", 6)
 
 
+def test_in_another_time_zone_a_select_has_other_rows(make_models: MakeModels) -> None:
+    """The profile's, which is set anew with each statement in an embedded session, or a hook's: no text tells of it."""
+    models = make_models()
+    profile = models.project.root / "profiles.yml"
+    told = profile.read_text(encoding="utf-8")
+    models.write("times", "select 1 as id, timestamp '2026-01-01 03:00:00Z' as at")
+    select = "select id, cast(to_date(at) as string) as day from {{ ref('times') }}"
+    models.write("model", select)
+    models.run()
+    models.run("model")
+    assert models.told("model") == ["nothing upstream has changed"]
+    for zone, day in {"America/New_York": "2025-12-31", "UTC": "2026-01-01"}.items():
+        profile.write_text(told.replace("session.timeZone: UTC", f"session.timeZone: {zone}"), encoding="utf-8")
+        models.write("model", select, pre_hook=f"set spark.sql.session.timeZone = {zone}")
+        models.run("model")
+        assert models.rows("model") == [{"id": 1, "day": day}]
+
+
 @pytest.mark.slow
 def test_what_a_pre_hook_writes_is_no_surprise(make_models: MakeModels) -> None:
     models = make_models()

@@ -103,10 +103,13 @@ class Museum:
         chosen = ["--tables", ",".join(tables)] if tables else []
         lake("ingest", "moma", *chosen)
         seen = {view: self.rows("artworks_mor" + view, PICADOR)[0] for view in ("_rt", "_ro")}
-        committed = {name: lake("table", "commits", f"moma.{name}") for name in ("artists_mor", "artworks_mor")}
-        instants = {name: str(next(each for each in found if each["operation"] != "compact")["instant"])
-                    for name, found in committed.items()}  # fmt: skip
+        instants = {name: self.landed_at(name) for name in ("artists_mor", "artworks_mor")}
         self.steps.append(Step(seen["_rt"], seen["_ro"], instants))
+
+    def landed_at(self, table: str) -> str:
+        """When the newest commit of events was completed; a compaction is another action."""
+        commits = self.ask(f"call show_commits(table => 'silver_moma.{table}', limit => 100)")
+        return max(str(each["state_transition_time"]) for each in commits if each["action"] == "deltacommit")
 
     def rows(self, table: str, key: int, at: str | None = None) -> list[Row]:
         """Rows of a key in a table or view of silver, in all partitions."""
