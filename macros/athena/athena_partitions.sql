@@ -123,10 +123,10 @@
 {#- Drops the tables that killed runs have left beside one more than a day ago; a younger one may be another run's, at work. -#}
 {% macro athena_drop_left(relation) -%}
     {%- set pattern = '(?i)^' ~ relation.identifier ~ '__.*__([0-9a-f]{8})_[0-9a-f]{8}$' -%}
-    {%- for beside in adapter.list_relations(relation.database, relation.schema) -%}
-        {%- set began = modules.re.findall(pattern, beside.identifier) -%}
+    {%- for name in run_query('show tables in `' ~ relation.schema ~ '`').columns[0].values() -%}
+        {%- set began = modules.re.findall(pattern, name) -%}
         {%- if began and run_started_at.timestamp() - began[0] | int(base=16) > 86400 -%}
-            {%- do drop_relation(beside) -%}
+            {%- do drop_relation(relation.incorporate(path={'identifier': name}, type='table')) -%}
         {%- endif -%}
     {%- endfor -%}
 {%- endmacro %}

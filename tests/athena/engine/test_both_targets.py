@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import REPOSITORY, chosen
+from conftest import REPOSITORY
 from pyspark.sql import SparkSession
 
 from athena.engine.building import invoked
@@ -47,7 +47,7 @@ def test_marts_are_the_same_on_both_targets(spark: SparkSession, athena: LocalAt
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", chosen(["orders", "pagila", "customers", "moma"], "orders"))
+@pytest.mark.parametrize("name", ["orders", "pagila", "customers", "moma"])
 def test_marts_of_other_systems_are_the_same_on_both_targets(
     spark: SparkSession, athena: LocalAthena, tmp_path: Path, name: str
 ) -> None:

@@ -43,7 +43,7 @@ def texts(columns: Sequence[str], milliseconds: str) -> str:
     return ", ".join(f"{shown.get(column, f'cast({column} as varchar(99))')} as {column}" for column in columns)
 
 
-@pytest.mark.parametrize(("seed", "table_type"), [(3, "mor"), (4, "cow")])
+@pytest.mark.parametrize(("seed", "table_type"), [(3, "mor"), pytest.param(4, "cow", marks=pytest.mark.slow)])
 def test_athena_reads_the_history_that_spark_reads(
     spark: SparkSession, make_project: MakeProject, models: AthenaModels, seed: int, table_type: str
 ) -> None:

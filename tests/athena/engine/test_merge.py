@@ -66,6 +66,7 @@ def test_a_key_has_one_row(models: AthenaModels, is_there: bool) -> None:
         assert models.rows("items") == [["1", "a"]]
 
 
+@pytest.mark.slow
 def test_another_key_of_which_the_table_has_several_rows_is_refused(models: AthenaModels) -> None:
     """A merge by it would leave rows that no full refresh has; a key that each row has of its own is merged by."""
     rows = "select * from (values (1, 'a'), (2, 'a'), (3, 'c')) as t (id, name)"
@@ -132,6 +133,7 @@ def test_another_type_is_refused(models: AthenaModels) -> None:
     assert [models.rows(name)[0][1:3] for name in ("items", "built")] == [["1.75", "1.2567"], ["5", "1.2567"]]
 
 
+@pytest.mark.slow
 def test_a_time_with_time_zone_is_one_of_six_digits(models: AthenaModels, athena: LocalAthena) -> None:
     """As Iceberg has them: `current_timestamp` has three. Within an array none is cast, and Athena refuses it."""
     time = "timestamp '2026-01-01 00:00:00.123 UTC'"
@@ -236,6 +238,7 @@ def test_a_new_column_comes_with_its_values(models: AthenaModels) -> None:
     assert models.rows("items") == [["1", "a", "10"], ["2", "b", "20"]]
 
 
+@pytest.mark.slow
 def test_a_select_may_end_with_a_semicolon(models: AthenaModels) -> None:
     """As on Spark: however it is materialized, in the first run and in the next ones."""
     config = {"contract": {"enforced": True}, "on_schema_change": "fail"}
@@ -303,6 +306,7 @@ def test_a_table_stays_where_no_rows_are_read(models: AthenaModels) -> None:
     assert "COLUMN_NOT_FOUND" in models.refusal("items", "--empty")
 
 
+@pytest.mark.slow
 def test_rows_are_appended_of_whole_upstreams(models: AthenaModels) -> None:
     """With `--sample` a table of `append` stays, or rows that it passes over never came. Another format is refused."""
     source = "select id, cast({} as timestamp(6)) as at from (values {}) as t (id)"

@@ -44,9 +44,19 @@ def test_a_refusal_is_told_and_the_next_run_heals(
 
 @pytest.mark.parametrize(
     ("materialized", "config"),
-    [("incremental", {}), ("table", {}), ("view", {}), ("incremental", {"incremental_strategy": "append"}),
-     ("table", {"table_type": "hive"})],
-)  # fmt: skip
+    [
+        ("incremental", {}),
+        *(
+            pytest.param(materialized, config, marks=pytest.mark.slow)
+            for materialized, config in (
+                ("table", {}),
+                ("view", {}),
+                ("incremental", {"incremental_strategy": "append"}),
+                ("table", {"table_type": "hive"}),
+            )
+        ),
+    ],
+)
 def test_somebody_else_s_table_is_left_as_it_is(
     models: AthenaModels, athena: LocalAthena, materialized: str, config: dict[str, str]
 ) -> None:
@@ -79,7 +89,7 @@ def test_somebody_else_s_table_is_left_as_it_is(
 @pytest.mark.parametrize(
     "config", [{"s3_data_naming": "schema_table"}, {"external_location": f"s3://{LAKE_BUCKET}/place/items"}]
 )
-@pytest.mark.parametrize("materialized", ["incremental", "table"])
+@pytest.mark.parametrize("materialized", ["incremental", pytest.param("table", marks=pytest.mark.slow)])
 def test_a_rebuild_has_a_folder_of_its_own(models: AthenaModels, materialized: str, config: dict[str, str]) -> None:
     """One that all builds share was emptied, and with it the table that is there."""
     models.write("items", "select 1 as id", materialized=materialized, unique_key="id")
