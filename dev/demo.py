@@ -317,7 +317,10 @@ def _land(project: Project, source: str, tables: Sequence[Table]) -> list[Landed
 def _looked(reader: Reader, look: Look, *, compared: bool) -> list[str]:
     """Shows what a query gives beside what it is expected to; what is otherwise."""
     found = reader.rows(look.query, _MOST_ROWS)
-    grid = Grid(title=f"{look.title}: {look.query}", title_justify="left")
+    # Above the grid, which may be narrow: a title is broken where its grid ends.
+    out.print(look.title, style="italic", markup=False)
+    out.print(look.query, markup=False, soft_wrap=True)
+    grid = Grid()
     names = list(found[0]) if found else list(look.expects[0]) if look.expects else ["no rows"]
     expected = list(look.expects) if compared else []
     for name in (*names, *(["expected"] if expected else [])):
