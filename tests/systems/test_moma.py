@@ -29,6 +29,10 @@ from examples.moma.changes import worked_examples
 from examples.moma.rows import BAKKER, BELJON, PICADOR, picador, snapshot
 from examples.moma.tables import ARTISTS, ARTWORKS, TABLES
 from ingest.cli.app import app
+from ingest.config.project import Project
+from ingest.config.sources_file import load_source
+from ingest.config.tables import Table as Silver
+from ingest.silver.table import SilverTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.systems]
 DATA = REPOSITORY.parent / "shared" / "data"
@@ -70,6 +74,7 @@ class Museum:
     """The lake of the museum, and what it showed step by step."""
 
     spark: SparkSession
+    tables: Mapping[str, Silver]
     bronze: Path
     captured: bool
     steps: list[Step] = field(default_factory=list)
@@ -107,9 +112,10 @@ class Museum:
         self.steps.append(Step(seen["_rt"], seen["_ro"], instants))
 
     def landed_at(self, table: str) -> str:
-        """When the newest commit of events was completed; a compaction is another action."""
-        commits = self.ask(f"call show_commits(table => 'silver_moma.{table}', limit => 100)")
-        return max(str(each["state_transition_time"]) for each in commits if each["action"] == "deltacommit")
+        """The instant of the newest commit of events; a compaction is none."""
+        state = SilverTable.of(self.spark, self.tables[table]).state()
+        assert state is not None
+        return state.instant
 
     def rows(self, table: str, key: int, at: str | None = None) -> list[Row]:
         """Rows of a key in a table or view of silver, in all partitions."""
@@ -183,7 +189,8 @@ def museum(spark: SparkSession) -> Iterator[Museum]:
     """The museum's lake after all steps. `captured` says whose rows its snapshot has."""
     before = Path.cwd()
     bronze = Path(os.environ["LAKE_HOME"]) / "moma" / "bronze"
-    made = Museum(spark, bronze, captured=(DATA / "moma-sink-avro").is_dir())
+    tables = {table.name: table for table in load_source(Project.load(REPOSITORY), "moma").tables}
+    made = Museum(spark, tables, bronze, captured=(DATA / "moma-sink-avro").is_dir())
     play(made)
     yield made
     os.chdir(before)
