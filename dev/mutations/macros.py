@@ -202,4 +202,11 @@ MACROS = (
         "false and run.whole is none",
         (f"{HABITS}::test_what_a_pre_hook_writes_is_no_surprise",),
     ),
+    Mutation(
+        "another time zone is no other select",
+        "macros/increment/upstreams.sql",
+        "        run_query('select current_timezone()').columns[0].values()[0],\n",
+        "",
+        (f"{HABITS}::test_in_another_time_zone_a_select_has_other_rows",),
+    ),
 )
