@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import new_project
+from conftest import chosen, new_project
 from killing import LANDS_ON_DEMAND, LIMIT_S, child_of
 from pyspark.sql import SparkSession
 
@@ -32,8 +32,7 @@ MOMENTS: Mapping[str, tuple[str, bool]] = {
 
 
 # Every change has to pass one; the others are slow tests.
-@pytest.mark.slow
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("moment", chosen(MOMENTS, "about to commit"))
 def test_a_kill_leaves_nothing_half_done(
     spark: SparkSession, aws: StandIn, glue: Any, tmp_path: Path, moment: str
 ) -> None:
