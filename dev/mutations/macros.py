@@ -16,8 +16,8 @@ MACROS = (
     Mutation(
         "what another run is making is dropped",
         "macros/adapter/hudi_present.sql",
-        "age > 86400",
-        "age > -3600",
+        "int(base=16) > 86400",
+        "int(base=16) > -3600",
         (f"{HABITS}::test_a_run_leaves_what_another_one_has_made",),
     ),
     Mutation(

@@ -164,9 +164,7 @@ def _open_gate(
 
 def _warn_of_absent(spark: SparkSession, topic: Table) -> None:
     """Says once of a source that its transaction topic is not there."""
-    told = Shared.of(spark).remembered("transaction topics that are not there")
-    if topic.relation not in told:
-        told[topic.relation] = True
+    if Shared.of(spark).new_of("transaction topics that are not there", [topic.relation]):
         log.warning(
             "%s: there is no transaction topic %s: no transaction has ended, and only rows of snapshots are landed",
             topic.source,

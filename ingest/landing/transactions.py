@@ -194,7 +194,7 @@ def open_gate(spark: SparkSession, tables: Sequence[Table], pending: Mapping[str
         news = whole.select("transaction_id", F.lit(now).alias("released_at"), F.lit(False).alias("forced"))
         released(first.schema).write(spark, news, "upsert")
         known = released(first.schema).read(spark)
-    passing = waiting.join(known, "transaction_id", "left_semi") if known is not None else waiting.limit(0)
+    passing = waiting.join(known, "transaction_id", "left_semi") if known is not None else gate.passing
     return replace(gate, passing=passing.localCheckpoint())
 
 

@@ -304,7 +304,7 @@ def _searched(place: Place, count: int) -> Erased:
     spark, table = place.hudi.spark, place.hudi
     files = list(_files_below(spark, table.path))
     data = [path for path in files if path.endswith(".parquet") and "/.hoodie/" not in path]
-    others = [path for path in files if path not in set(data)]
+    others = sorted({*files}.difference(data))
     return Erased(table.options.relation, table.path, count, len(data), len(others), _holding(place, data, others))
 
 

@@ -228,12 +228,8 @@ def _warn_of_no_ids(spark: SparkSession, connection: KafkaConnection) -> None:
 
 def _not_looked_at(spark: SparkSession, connection: KafkaConnection, topics: Sequence[str]) -> list[str]:
     """Those of the topics that are asked for here for the first time."""
-    key, shared = _client_key(connection), Shared.of(spark)
-    with shared.lock(_LOOKED_AT):
-        looked_at = shared.remembered(_LOOKED_AT)
-        unknown = [topic for topic in topics if (key, topic) not in looked_at]
-        looked_at |= {(key, topic): True for topic in unknown}
-    return unknown
+    key = _client_key(connection)
+    return [topic for _, topic in Shared.of(spark).new_of(_LOOKED_AT, [(key, topic) for topic in topics])]
 
 
 def _offsets(

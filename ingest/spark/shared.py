@@ -6,13 +6,14 @@ It hangs on the application's SparkContext and ends with it; no module holds any
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
 
 from pyspark.sql import SparkSession
 
 _NAME = "_lake_shared"
 _Value = TypeVar("_Value")
+_Item = TypeVar("_Item")
 
 
 class Shared:
@@ -35,6 +36,14 @@ class Shared:
     def remembered(self, what: str) -> dict[Any, Any]:
         """What one module remembers from batch to batch, by table or connection."""
         return self._remembered.setdefault(what, {})
+
+    def new_of(self, what: str, items: Iterable[_Item]) -> list[_Item]:
+        """Those of some items that are asked for by one module for the first time: what is told, or looked at, once."""
+        with self.lock(what):
+            known = self.remembered(what)
+            new = [item for item in items if item not in known]
+            known |= dict.fromkeys(new, True)
+        return new
 
     def built(self, place: str, made_of: object, build: Callable[[], _Value]) -> _Value:
         """What `build` gives; built anew only where `made_of` is not equal to what it was in that place before.

@@ -32,14 +32,18 @@
     {%- do return('%08x' | format(run_started_at.timestamp() | int) ~ '_' ~ invocation_id[:8]) -%}
 {%- endmacro %}
 
+{#- Whether the run of that beginning, as its name tells it, is no longer at work: a day is longer than any takes. -#}
+{% macro hudi_has_ended(began) -%}
+    {%- do return(run_started_at.timestamp() - began | int(base=16) > 86400) -%}
+{%- endmacro %}
+
 {#-
     Drops the tables and views that runs have left beside a table: this one, with `of_this_run`; else those that began more than a day
     ago, for a younger one may be at work. The old table that stands aside (`before`) is no leaving while its name is free.
 -#}
 {% macro hudi_drop_left(relation, of_this_run=false) -%}
     {%- for left in _left_beside(relation) -%}
-        {%- set age = run_started_at.timestamp() - left.began | int(base=16) -%}
-        {%- set is_due = left.run == _run_name() if of_this_run else age > 86400 -%}
+        {%- set is_due = left.run == _run_name() if of_this_run else hudi_has_ended(left.began) -%}
         {%- if is_due and (left.purpose != 'before' or left.is_replaced) -%}
             {%- set table = api.Relation.create(schema=relation.schema, identifier=left.name, type='table') -%}
             {%- do run_query('drop view ' ~ table) if left.is_view else hudi_drop(table) -%}

@@ -96,7 +96,6 @@
     {%- if resolve_table_type() != 'iceberg' -%}
         {%- do return(dbt.create_table_as_with_partitions(temporary, relation, compiled_code, language)) -%}
     {%- endif -%}
-    {%- do athena_drop_left(relation) -%}
     {%- set rows, parts = athena_beside(relation, 'rows'), athena_beside(relation, 'parts') -%}
     {%- do run_query(create_table_as(false, rows, compiled_code, language, true)) -%}
     {%- set columns = adapter.get_columns_in_relation(rows) | map(attribute='quoted') | join(', ') -%}
@@ -107,6 +106,7 @@
     {%- endfor -%}
     {%- do rename_relation(parts, relation) -%}
     {%- do drop_relation(rows) -%}
+    {%- do athena_drop_left() -%}
 {%- endmacro %}
 
 {#-
@@ -120,13 +120,16 @@
     )) -%}
 {%- endmacro %}
 
-{#- Drops the tables that killed runs have left beside one more than a day ago; a younger one may be another run's, at work. -#}
-{% macro athena_drop_left(relation) -%}
-    {%- set pattern = '(?i)^' ~ relation.identifier ~ '__.*__([0-9a-f]{8})_[0-9a-f]{8}$' -%}
-    {%- for name in run_query('show tables in `' ~ relation.schema ~ '`').columns[0].values() -%}
+{#-
+    Drops the tables that killed runs have left beside the model's, or beside one of those: once its rows are all there. One of a run that
+    may be at work stays.
+-#}
+{% macro athena_drop_left() -%}
+    {%- set pattern = '(?i)^' ~ modules.re.escape(this.identifier) ~ '__.*__([0-9a-f]{8})_[0-9a-f]{8}$' -%}
+    {%- for name in run_query('show tables in `' ~ this.schema ~ '`').columns[0].values() -%}
         {%- set began = modules.re.findall(pattern, name) -%}
-        {%- if began and run_started_at.timestamp() - began[0] | int(base=16) > 86400 -%}
-            {%- do drop_relation(relation.incorporate(path={'identifier': name}, type='table')) -%}
+        {%- if began and hudi_has_ended(began[0]) -%}
+            {%- do drop_relation(this.incorporate(path={'identifier': name}, type='table')) -%}
         {%- endif -%}
     {%- endfor -%}
 {%- endmacro %}
