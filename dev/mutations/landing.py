@@ -180,7 +180,7 @@ LANDING = (
     ),
     Mutation(
         "another key is taken without a word",
-        "ingest/silver/table.py",
+        "ingest/silver/agreement.py",
         "was is not None and was != declared",
         "False",
         (f"{LANDED}::test_another_key_or_other_partitions_are_refused",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.window import WindowSpec
 
 from ingest.changes.position import is_delete, is_one_change, is_read, is_unplaced, log_of, partition_of
 from ingest.config.tables import Table
@@ -52,24 +53,17 @@ def ranked(changes: DataFrame, table: Table) -> DataFrame:
     of_a_key = F.when(outcome.isNull(), F.col(f"`{table.record_key}`"))
     newest_first = Window.partitionBy("_lake_group", "_lake_alone").orderBy(F.col("__position").desc())
     kind = _kind(table)
-    newer_kind = F.lag(kind).over(newest_first)
-    is_at_newer = F.lag(log_of()).over(newest_first) == log_of()
-    is_same = is_at_newer & (newer_kind == kind)
+    is_same = (F.lag(log_of()).over(newest_first) == log_of()) & (F.lag(kind).over(newest_first) == kind)
     if (ties := may_tie(table)) is not None:
         row = F.when(ties, F.to_json(whole_row(table), {"ignoreNullFields": "false"}))
         is_same &= F.lag(row).over(newest_first).eqNullSafe(row)
-    # A bare tombstone and an incremental snapshot's row come behind what a snapshot has read before, too.
-    standing = F.when(is_unplaced(table), "unplaced").when(is_read(), "read").otherwise("placed")
-    other_partition = F.lag(partition_of(F.col("__position"))).over(newest_first) != partition_of(F.col("__position"))
-    is_moved = is_at_newer & (F.concat(newer_kind, kind).isin(*_MOVED)) & is_one_change(table, other_partition)
-    is_mixed = F.coalesce((F.lag(standing).over(newest_first) != standing) | is_moved, F.lit(False))
     return (
         changes.withColumns({"_lake_outcome": outcome, "_lake_group": of_a_key, "_lake_alone": of_no_key})
         .withColumns(
             {
                 "_lake_rank": F.row_number().over(newest_first),
                 "_lake_repeated": F.coalesce(is_same, F.lit(False)),
-                "_lake_mixed": is_mixed,
+                "_lake_mixed": _is_mixed(table, kind, newest_first),
                 "_lake_is_oldest": F.lead(F.lit(False), 1, True).over(newest_first),
             }
         )
@@ -87,6 +81,16 @@ def _kind(table: Table) -> Expression:
     incremental snapshot of a binlog reads at the place of the change that it is sent before."""
     is_bare = is_delete() & is_unplaced(table)
     return F.when(is_bare, _BARE).when(is_delete(), _DELETE).when(is_read(), _READ).otherwise(_WRITE)
+
+
+def _is_mixed(table: Table, kind: Expression, newest_first: WindowSpec) -> Expression:
+    """`_lake_mixed`. A bare tombstone and an incremental snapshot's row come behind what a snapshot has read before."""
+    standing = F.when(is_unplaced(table), "unplaced").when(is_read(), "read").otherwise("placed")
+    partition = partition_of(F.col("__position"))
+    is_at_newer = F.lag(log_of()).over(newest_first) == log_of()
+    is_two_kinds = F.concat(F.lag(kind).over(newest_first), kind).isin(*_MOVED)
+    is_moved = is_at_newer & is_two_kinds & is_one_change(table, F.lag(partition).over(newest_first) != partition)
+    return F.coalesce((F.lag(standing).over(newest_first) != standing) | is_moved, F.lit(False))
 
 
 def whole_row(table: Table) -> Expression:

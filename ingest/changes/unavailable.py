@@ -84,13 +84,17 @@ def completed(
             before = F.broadcast(moves.select(F.col("_lake_old_key").alias(key)).distinct())
             older.append(events(held.join(before, key, "left_semi")))
     if is_placed_by_lsn(table):
-        # A snapshot's row and what was delivered after it may have come in two batches.
-        offset = F.expr("substring(__position, length(substring_index(__position, '/', 1)) + 1)")
-        placed = reduce(DataFrame.unionByName, candidates)
-        candidates = [placed.withColumn("__position", F.concat(behind_reads(table), offset))]
+        candidates = [_behind_reads(reduce(DataFrame.unionByName, candidates), table)]
     if moves is not None and older:
         candidates.append(_under_new_keys(reduce(DataFrame.unionByName, older), moves, table).select(*columns))
     return _newest_values(reduce(DataFrame.unionByName, candidates), table)
+
+
+def _behind_reads(candidates: DataFrame, table: Table) -> DataFrame:
+    """The candidates at the places that they have among each other: a snapshot's row and what was delivered after it
+    may have come in two batches."""
+    offset = F.expr("substring(__position, length(substring_index(__position, '/', 1)) + 1)")
+    return candidates.withColumn("__position", F.concat(behind_reads(table), offset))
 
 
 def _under_new_keys(older: DataFrame, moves: DataFrame, table: Table) -> DataFrame:

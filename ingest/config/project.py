@@ -67,29 +67,7 @@ class Project:
         renderer = Renderer(variables)
         name = str(renderer.render(raw.get("profile") or raw.get("name"), where=f"{project_file}: profile"))
         directory = _find_profiles(root, profiles_dir)
-        profiles_file = directory / "profiles.yml"
-        profiles = read_yaml(profiles_file)
-        if name not in profiles:
-            raise DeclarationError(
-                f"has no profile '{name}'",
-                where=str(profiles_file),
-                expected=f"the profile that {project_file} names; found: {', '.join(profiles) or 'none'}",
-            )
-        profile = mapping(profiles[name], where=f"{profiles_file}: {name}")
-        target_name = target or str(
-            renderer.render(profile.get("target", "default"), where=f"{profiles_file}: {name}.target")
-        )
-        outputs = mapping(profile.get("outputs"), where=f"{profiles_file}: {name}.outputs")
-        if target_name not in outputs:
-            raise DeclarationError(
-                f"profile '{name}' has no target '{target_name}'",
-                where=f"{profiles_file}: {name}.outputs",
-                expected=f"one of: {', '.join(outputs) or 'none is there'}",
-                action="choose one with --target, or add it",
-            )
-        place = f"{profiles_file}: {name}.outputs.{target_name}"
-        output = mapping(renderer.render(outputs[target_name], where=place), where=place)
-        mapping(output.get("server_side_parameters"), where=f"{place}.server_side_parameters")
+        target_name, output = _output(directory / "profiles.yml", name, target, renderer, named_in=project_file)
         shown = {
             "name": target_name,
             "profile_name": name,
@@ -198,6 +176,33 @@ def _paths(raw: Yaml, key: str, default: list[str], file: Path) -> tuple[str, ..
     if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
         raise DeclarationError(f"is {paths!r}", where=f"{file}: {key}", expected="a list of folders, such as [models]")
     return tuple(paths)
+
+
+def _output(profiles_file: Path, name: str, target: str | None, renderer: Renderer, named_in: Path) -> tuple[str, Yaml]:
+    """The name of the target, the asked one or the profile's own, and what the profile says of it."""
+    profiles = read_yaml(profiles_file)
+    if name not in profiles:
+        raise DeclarationError(
+            f"has no profile '{name}'",
+            where=str(profiles_file),
+            expected=f"the profile that {named_in} names; found: {', '.join(profiles) or 'none'}",
+        )
+    profile = mapping(profiles[name], where=f"{profiles_file}: {name}")
+    target_name = target or str(
+        renderer.render(profile.get("target", "default"), where=f"{profiles_file}: {name}.target")
+    )
+    outputs = mapping(profile.get("outputs"), where=f"{profiles_file}: {name}.outputs")
+    if target_name not in outputs:
+        raise DeclarationError(
+            f"profile '{name}' has no target '{target_name}'",
+            where=f"{profiles_file}: {name}.outputs",
+            expected=f"one of: {', '.join(outputs) or 'none is there'}",
+            action="choose one with --target, or add it",
+        )
+    place = f"{profiles_file}: {name}.outputs.{target_name}"
+    output = mapping(renderer.render(outputs[target_name], where=place), where=place)
+    mapping(output.get("server_side_parameters"), where=f"{place}.server_side_parameters")
+    return target_name, output
 
 
 def _find_project(project_dir: Path | None) -> Path:

@@ -38,6 +38,7 @@ from ingest.landing.summary import Summary, is_last, summary_columns
 from ingest.landing.tombstones import knowing_deletes, with_unexplained
 from ingest.schema.connectors import order_of
 from ingest.silver import change_log, quarantine
+from ingest.silver.agreement import derived_of, metadata_of
 from ingest.silver.erased_keys import knowing_erased, without_erased
 from ingest.silver.places import with_departures
 from ingest.silver.state import NONE_ARRIVED, Counts, State
@@ -366,8 +367,8 @@ def _commit(batch: Batch, position: str, share: float) -> Counts:
         hashed=silver.hashed,
         key=table.key,
         partition_by=tuple(table.options.partition_by),
-        derived=silver.derived,
-        metadata=silver.metadata,
+        derived=derived_of(table),
+        metadata=metadata_of(table),
         order=order_of(table).told,
         told={column.name: column.told for column in table.columns if column.told},
         tables=tables,

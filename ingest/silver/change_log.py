@@ -103,18 +103,24 @@ def put(
     if raised is not None and is_placed_by_lsn(table):
         good = _raised(good, raised, table)
     rows = prepared(good, f"history of {table.relation}", table, partial(_as_kept, table=table))
-    if set_aside:
-        waiting = reduce(DataFrame.unionByName, (frame.select(_change(table).alias("__change")) for frame in set_aside))
-        rows = rows.join(F.broadcast(waiting.distinct()), "__change", "left_anti")
-    if filled is not None:
-        whole = _as_kept(_holding_all(filled), table)
-        rows = rows.join(F.broadcast(whole.select("__change")), "__change", "left_anti").unionByName(whole)
+    rows = _as_judged(rows, set_aside, filled, table)
     if state is None:
         history.remove_empty()
     if begins:
         rows = rows.unionByName(_as_kept(_held(silver), table))
     _write(history, rows, buckets)
     return next(completed for _, completed in history.hudi.timeline.instants())
+
+
+def _as_judged(rows: DataFrame, set_aside: Sequence[DataFrame], filled: DataFrame | None, table: Table) -> DataFrame:
+    """The history's rows without the changes that are set aside, and those that are filled as they were filled."""
+    if set_aside:
+        waiting = reduce(DataFrame.unionByName, (frame.select(_change(table).alias("__change")) for frame in set_aside))
+        rows = rows.join(F.broadcast(waiting.distinct()), "__change", "left_anti")
+    if filled is not None:
+        whole = _as_kept(_holding_all(filled), table)
+        rows = rows.join(F.broadcast(whole.select("__change")), "__change", "left_anti").unionByName(whole)
+    return rows
 
 
 def _holds(silver: SilverTable, instant: str) -> bool:

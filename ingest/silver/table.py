@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
@@ -21,8 +20,8 @@ from ingest.config.sources_file import RESERVED, parse_data_type
 from ingest.config.tables import Column, Table
 from ingest.errors import UnavailableError, WriteError
 from ingest.schema.change import metadata_columns, silver_columns
-from ingest.schema.connectors import order_of
 from ingest.schema.masking import fingerprint, salt_of
+from ingest.silver.agreement import require_agreement
 from ingest.silver.catalog.base import Entry
 from ingest.silver.catalog.hive import HiveCatalog
 from ingest.silver.catalog.kinds import catalog_of
@@ -162,15 +161,7 @@ class SilverTable:
                     state = replace(state, columns={})
                 if state.is_prepared:
                     return None
-                if state.epoch > self.table.options.epoch:
-                    raise WriteError(
-                        f"the declaration says epoch {self.table.options.epoch}, the table was landed in {state.epoch}",
-                        where=self.table.where,
-                        expected=f"epoch {state.epoch} or greater: an epoch only grows",
-                        action="declare it; nothing was landed",
-                    )
-                self._require_salt(state)
-                self._require_layout(state, client.getTableConfig())
+                require_agreement(self.table, state, client.getTableConfig())
                 return state
             # Another writer may have altered the columns: they are looked up (`held`).
             is_altered = is_altered or str(metadata.getOperationType()) != "COMPACT"
@@ -230,18 +221,6 @@ class SilverTable:
         """How many commits the table has made after that one."""
         return self.hudi.timeline.commits_after(instant)
 
-    def _require_salt(self, state: State) -> None:
-        """Another salt would give equal values different hashes, without a word."""
-        known = set(state.erased) | {of for name, of in state.hashed.items() if name in self.table.hashed}
-        other = known - {"", fingerprint(salt_of(self.table))}
-        if other:
-            raise WriteError(
-                "the connection's hash_salt is not the one that the table's hashes, or its erased keys, are made with",
-                where=self.table.where,
-                expected=f"the salt with the fingerprint {', '.join(sorted(other))}",
-                action="set the variable as before; a new salt needs another location and epoch. Nothing was landed",
-            )
-
     def _require_no_files(self) -> None:
         """Files that a table without its `.hoodie` has left would be rows of the new one, beside those of its own."""
         if not self.hudi.holds_no_file():
@@ -251,51 +230,6 @@ class SilverTable:
                 expected="an empty folder, or a whole table",
                 action="restore what is gone from a copy, or move the folder away to land the table anew; "
                 "nothing was landed",
-            )
-
-    def _require_layout(self, state: State, config: Any) -> None:
-        """Rows of another key would stand beside those that are there, and deletes would not find them; and Hudi takes
-        the type and the version of the table from its own `config`, whatever is declared."""
-        options, version = self.table.options, config.getTableVersion().versionCode()
-        table_type = "mor" if str(config.getTableType()) == "MERGE_ON_READ" else "cow"
-        for name, declared, landed, why in (
-            ("key", list(self.table.key), state.key, "its rows are found by it"),
-            ("partition_by", list(options.partition_by), state.partition_by, "its rows are found by it"),
-            ("substring_of", self.derived, state.derived, "its rows have what it gave them"),
-            ("table_type", options.table_type, table_type, "its files are of it"),
-            ("table_version", options.table_version, version, "its files are of it"),
-        ):
-            was = list(landed) if isinstance(landed, tuple) else landed
-            if was is not None and was != declared:
-                raise WriteError(
-                    f"the declaration says {name} {declared}, the table was landed with {was}",
-                    where=self.table.where,
-                    expected=f"{name} {was}: {why}",
-                    action="declare it as before, or land the table anew, by another location and `identifier`; "
-                    "nothing was landed",
-                )
-        self._require_order(state)
-
-    def _require_order(self, state: State) -> None:
-        """Hudi writes no row that lacks a column of the table; and places of another order would sort before those that
-        are there, or behind, whatever came first."""
-        lacking = [name for name in state.metadata or () if name not in self.metadata]
-        if lacking:
-            raise WriteError(
-                f"silver has {', '.join(lacking)}, which no event has by the declaration",
-                where=self.table.where,
-                expected="connector, order_by and consistent as the table was landed with",
-                action="declare them so, or land the table anew, by another location and `identifier`; "
-                "nothing was landed",
-            )
-        order = order_of(self.table).told
-        if state.order not in ("", order) and self.table.options.epoch == state.epoch:
-            raise WriteError(
-                f"the declaration orders changes by {order}, the table was landed by {state.order}",
-                where=self.table.where,
-                expected="one order within an epoch: places of two cannot be compared",
-                action="declare connector and order_by as before to land what is unread by them, then raise `epoch` "
-                "with the new order: all that is read from then on is newer; nothing was landed",
             )
 
     def has_left_its_buckets(self, state: State) -> bool:
@@ -320,20 +254,6 @@ class SilverTable:
                 expected="its rows in the buckets of their partitions",
                 action=f"run `lake ingest {self.table.source}`, which puts them there, then this again",
             )
-
-    @property
-    def metadata(self) -> tuple[str, ...]:
-        """The columns of Debezium's metadata that events have by the declaration."""
-        return tuple(column.name for column in metadata_columns(self.table))
-
-    @property
-    def derived(self) -> dict[str, str]:
-        """The columns that are derived from the key, with how, as `State` keeps them."""
-        return {
-            column.name: f"substring({part.column}, {part.start}, {part.length})"
-            for column in self.table.columns
-            if (part := column.substring_of) is not None
-        }
 
     @property
     def hashed(self) -> dict[str, str]:
