@@ -4,7 +4,7 @@
 {%- endmacro %}
 
 {% macro spark__look_at(sql) -%}
-    {%- do run_query('describe query ' ~ sql) -%}
+    {%- do run_query('describe query ' ~ hudi_statement(sql)) -%}
 {%- endmacro %}
 
 {% macro athena__look_at(sql) -%}

@@ -7,7 +7,7 @@
     {%- do athena_require_columns(wanted, key) -%}
     {%- do athena_require_partitions(existing) -%}
     {%- set columns = athena_merge_columns(existing, sql, wanted, on_schema_change) -%}
-    {%- set merge = athena_merge_sql(existing, athena_rows(sql, wanted), key, columns, part, given) -%}
+    {%- set merge = athena_merge_sql(existing, athena_rows(sql, wanted, read=columns), key, columns, part, given) -%}
     {%- if athena_partitioning() -%}
         {%- set done = adapter.run_query_with_partitions_limit_catching(merge) -%}
         {%- if done == 'TOO_MANY_OPEN_PARTITIONS' -%}

@@ -136,9 +136,20 @@
 
 {#- A table's rows are replaced by those of a select, in parts: who reads it sees it before, or after, or for a moment none. -#}
 {% macro athena_replace_in_parts(existing, sql) -%}
-    {%- set made, former = athena_beside(existing, 'made'), athena_beside(existing, 'before') -%}
+    {%- set made = athena_beside(existing, 'made') -%}
     {%- do create_table_as_with_partitions(false, made, sql) -%}
-    {%- do rename_relation(existing, former) -%}
-    {%- do rename_relation(made, existing) -%}
-    {%- do drop_relation(former) -%}
+    {%- do athena_take_name(made, existing) -%}
+{%- endmacro %}
+
+{#- Gives a table that is whole the name of the table or view that is there, which goes. -#}
+{% macro athena_take_name(made, existing) -%}
+    {%- if existing.is_view -%}
+        {%- do drop_relation(existing) -%}
+        {%- do rename_relation(made, existing.incorporate(type='table')) -%}
+    {%- else -%}
+        {%- set former = athena_beside(existing, 'before') -%}
+        {%- do rename_relation(existing, former) -%}
+        {%- do rename_relation(made, existing) -%}
+        {%- do drop_relation(former) -%}
+    {%- endif -%}
 {%- endmacro %}

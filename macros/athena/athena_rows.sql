@@ -1,10 +1,14 @@
 {#-
     The rows of a select as an Iceberg table takes them: times to the microsecond, which is all that Iceberg has, and checked. Athena
     knows no constraints: `not_null` and `check` are carried out as the rows are read, as Hudi's are, and so is the time of a batch.
-    With a `key`, each has one row.
+    With a `key`, each has one row. Of the columns those that are `read` tell it: a merge reads no others.
 -#}
-{% macro athena_rows(sql, columns, key=none) -%}
+{% macro athena_rows(sql, columns, key=none, read=none) -%}
     {%- set broken = [] -%}
+    {%- set names, checked = columns | map(attribute='name') | list, [] -%}
+    {%- for name in names if name | lower in (read or names) | map('lower') | list -%}
+        {%- do checked.append(name) -%}
+    {%- endfor -%}
     {%- for condition, message in hudi_broken_constraints() + hudi_broken_batch() -%}
         {%- do broken.append((condition, "'" ~ message | replace("'", "''") ~ "'")) -%}
     {%- endfor -%}
@@ -18,7 +22,7 @@
         {%- set name = adapter.quote(column.name) %}
         {%- set time = {'timestamp': 'timestamp(6)', 'timestamp with time zone': 'timestamp(6) with time zone'}.get(column.dtype | lower) %}
         {%- set value = 'cast(' ~ name ~ ' as ' ~ time ~ ')' if time else name %}
-        {%- if loop.first and broken %}
+        {%- if column.name == checked[0] and broken %}
         case
             {%- for condition, message in broken %}
             when {{ condition }} then {{ athena_raise(message, value) }}

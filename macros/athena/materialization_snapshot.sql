@@ -11,6 +11,7 @@
     {%- endif -%}
     {%- for setting, is_refused, instead in [
         ('dbt_valid_to_current', config.get('dbt_valid_to_current'), 'none, which leaves it null: no version would ever end'),
+        ('snapshot_meta_column_names', ((config.get('snapshot_meta_column_names') or {}).values() | select | list), 'none: its second run would fail'),
         ('unique_key', (config.get('unique_key') is not string), 'one column, as surrogate_key makes of several: the third run would fail'),
     ] if is_refused -%}
         {{ exceptions.raise_compiler_error(

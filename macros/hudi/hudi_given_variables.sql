@@ -1,25 +1,35 @@
 {#-
-    Variables of the command line (`--vars`) that a model's text asks for, or that of a view or ephemeral model which it reads. A commit
-    keeps their names, among what it tells of the upstreams (`given`), and so does a view.
+    Variables of the command line (`--vars`) that a model's text asks for, or that of a view or ephemeral model which it reads, or the
+    schema of a source. A commit keeps their names, among what it tells of the upstreams (`given`), and so does a view.
 -#}
 {% macro hudi_given_variables() -%}
-    {%- set given, asked = invocation_args_dict.get('vars') or {}, [] -%}
+    {%- set given, asked = hudi_variables(), [] -%}
     {%- if given -%}
         {%- set codes = _raw_codes(model) | join('\n') -%}
-        {%- for name in (fromyaml(given) if given is string else given) -%}
-            {%- if modules.re.search("\\bvar\\s*\\(\\s*['\"]" ~ modules.re.escape(name | string) ~ "['\"]", codes) -%}
-                {%- do asked.append(name | string) -%}
+        {%- for name in given -%}
+            {%- if modules.re.search("\\bvar\\s*\\(\\s*['\"]" ~ modules.re.escape(name) ~ "['\"]", codes) -%}
+                {%- do asked.append(name) -%}
             {%- endif -%}
         {%- endfor -%}
     {%- endif -%}
     {%- do return(asked) -%}
 {%- endmacro %}
 
+{#- The names of all variables of the command line, but the one that says how a run looks at its rows. -#}
+{% macro hudi_variables() -%}
+    {%- set given = invocation_args_dict.get('vars') or {} -%}
+    {%- do return((fromyaml(given) if given is string else given) | map('string') | reject('equalto', 'compare_whole') | list) -%}
+{%- endmacro %}
+
 {#- The texts of a model, and of the models that are no tables behind it, each with the macros that it calls. -#}
 {% macro _raw_codes(node) -%}
     {%- set codes = _own_codes(node) -%}
-    {%- for id in node.depends_on.nodes if graph.nodes.get(id, {}).get('config', {}).get('materialized') in ['view', 'ephemeral'] -%}
-        {%- do codes.extend(_raw_codes(graph.nodes[id])) -%}
+    {%- for id in node.depends_on.nodes -%}
+        {%- if graph.nodes.get(id, {}).get('config', {}).get('materialized') in ['view', 'ephemeral'] -%}
+            {%- do codes.extend(_raw_codes(graph.nodes[id])) -%}
+        {%- elif id in graph.sources -%}
+            {%- do codes.append(graph.sources[id].get('unrendered_schema') or '') -%}
+        {%- endif -%}
     {%- endfor -%}
     {%- do return(codes) -%}
 {%- endmacro %}
@@ -53,15 +63,19 @@
 
 {#-
     Why these make a model's select a part (`hudi_part`), as with `where id >= {{ var('since') }}`; none where they do not. Its text is not
-    the one of its last run, and asks for such as are given now, or were then: no row is to be removed for them.
+    the one of its last run, and asks for such as are given now, or were then: no row is to be removed for them. Nobody can ask how a
+    source got its name, or a model: where the tables that are read are others, each variable may have chosen them (`variables`).
 -#}
 {% macro hudi_part_of_variables(told, upstreams) -%}
     {%- if told is none or told.text != upstreams.text -%}
-        {%- if upstreams.given -%}
-            {%- do return('its text asks for --vars ' ~ upstreams.given | join(', ')) -%}
-        {%- elif told is not none and told.get('given') -%}
-            {%- do return('its text asks for --vars ' ~ told.given | join(', ') ~ ', which its last run had') -%}
-        {%- endif -%}
+        {%- set reads_others = told is not none and told.tables.keys() | sort != upstreams.tables.keys() | sort -%}
+        {%- for run, when in [(upstreams, ''), (told or {}, ', which its last run had')] -%}
+            {%- if run.get('given') -%}
+                {%- do return('its text asks for --vars ' ~ run.given | join(', ') ~ when) -%}
+            {%- elif reads_others and run.get('variables') -%}
+                {%- do return('it reads other tables than in its last run, as --vars ' ~ run.variables | join(', ') ~ when ~ ', may have it') -%}
+            {%- endif -%}
+        {%- endfor -%}
     {%- endif -%}
     {%- do return(none) -%}
 {%- endmacro %}

@@ -10,7 +10,7 @@
         {%- do hudi_rebuild(target, existing, wanted, upstreams) -%}
     {%- else -%}
         {%- if columns | reject('in', present_columns | map(attribute='name') | list) | list -%}
-            {%- set before = dict(before, instant=_instant_after(target, before.instant)) -%}
+            {%- set before = dict(before, instant=_instant_after(target, before.instant), is_widened=true) -%}
             {%- set present_columns = adapter.get_columns_in_relation(target) -%}
         {%- endif -%}
         {%- if strategy == 'merge' and part is not none -%}

@@ -9,7 +9,8 @@
     {%- set key = key_columns(config.get('unique_key'), model.unique_id) -%}
     {#- A pre_hook may have written to what the model reads, of which was asked before, or to the table -#}
     {%- set changes = upstream_changes(before.told, upstreams_now(upstreams) if pre_hooks else upstreams) -%}
-    {%- set run = {'is_done': false, 'whole': changes.whole, 'stands_on': before.instant} -%}
+    {%- set whole = 'it has columns that it had not, of which no row has a value' if before.get('is_widened') else changes.whole -%}
+    {%- set run = {'is_done': false, 'whole': whole, 'stands_on': before.instant} -%}
     {%- if pre_hooks and run.whole is none -%}
         {%- set instant = hudi_instants(target)[0] -%}
         {%- if instant != run.stands_on -%}

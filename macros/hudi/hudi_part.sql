@@ -15,7 +15,7 @@
         {%- do return('it asks for a table, which may be its own') -%}
     {%- elif _says(own_code, '\\b(?:run_query|statement)\\b') and _says(
         own_code, '(?<![\\w.])(?:model\\s*(?:\\[|\\.\\s*(?:name|alias)\\b)|this\\s*\\.\\s*(?:name|identifier|table)\\b)'
-    ) -%}
+    ) or _queries_its_name(own_code) -%}
         {%- do return('it runs a query, which may be on its own table') -%}
     {%- elif _says(
         _raw_codes(model) | join('\n'),
@@ -37,10 +37,26 @@
     {%- if modules.re.search(name, sql | lower) or _says(raw_codes | lower, name, with_texts=true) -%}
         {%- do return(true) -%}
     {%- endif -%}
+    {#- Declared as a source, which dbt takes for no circle; it does not see one that is named behind `if execute` -#}
+    {%- for source in graph.sources.values() if (source.schema ~ '.' ~ source.identifier) | lower == (this.schema ~ '.' ~ this.identifier) | lower -%}
+        {%- set named = '[\'"],\\s*[\'"]'.join([modules.re.escape(source.source_name), modules.re.escape(source.name)]) -%}
+        {%- if source.unique_id in model.depends_on.nodes or _says(raw_codes, '\\bsource\\s*\\(\\s*[\'"]' ~ named, with_texts=true) -%}
+            {%- do return(true) -%}
+        {%- endif -%}
+    {%- endfor -%}
     {%- if _says(raw_codes, '\\b(?:load_relation|get_relation)\\b') and _says(raw_codes, '(?<![\\w.])model\\s*(?:\\[|\\.\\s*(?:name|alias)\\b)') -%}
         {%- do return(true) -%}
     {%- endif -%}
     {%- do return(_says(raw_codes, '(?<![\\w.])this(?!\\w|\\s*\\.\\s*(?:name|identifier|table)\\b)')) -%}
+{%- endmacro %}
+
+{#- Whether a text of code that runs queries has the model's name, other than one that `ref` or `source` is given. -#}
+{% macro _queries_its_name(code) -%}
+    {%- set code = modules.re.sub('(?s)\\b(?:ref|source)\\s*\\([^()]*\\)', '', code | lower) -%}
+    {%- do return(
+        _says(code, '\\b(?:run_query|statement)\\b')
+        and _says(code, '(?<!\\w)' ~ modules.re.escape(this.identifier | lower) ~ '(?!\\w)', with_texts=true)
+    ) -%}
 {%- endmacro %}
 
 {#- Whether the code of Jinja has a word, outside of `config(...)` and, but `with_texts`, of its texts. -#}
@@ -73,7 +89,8 @@
 
 {#-
     Whether a table or view that is there stays as it is, since the command reads no rows of the upstreams, or some (`--empty`,
-    `--sample`). Its select is looked at all the same. `--full-refresh` says that it may be replaced (`is_replaced`).
+    `--sample`). Its select is looked at all the same; its hooks do not run, which may write to it. `--full-refresh` says that it may be
+    replaced (`is_replaced`).
 -#}
 {% macro hudi_stays(target, existing, is_replaced=should_full_refresh()) -%}
     {%- set said = hudi_reads_a_part() -%}

@@ -28,6 +28,10 @@
     {%- set is_rebuilt = existing is none or not existing.is_hudi or should_full_refresh() -%}
     {%- set part = hudi_part(compiled_code, strategy) -%}
     {%- set described = none if is_rebuilt else hudi_require_settings(existing) -%}
+    {%- if hudi_stays(target_relation, existing) -%}
+        {%- do hudi_drop_wanted(target_relation, hudi_wanted(target_relation, compiled_code), compiled_code) -%}
+        {%- do return({'relations': [target_relation]}) -%}
+    {%- endif -%}
     {#- What the upstreams are is asked before anything of them is read, or changed by a hook: what comes meanwhile comes again -#}
     {%- set before = {'instant': none, 'told': none} if is_rebuilt or part is not none else hudi_state(existing) -%}
     {%- do hudi_require_past(existing, hudi_instants(existing)[0] if part is not none and not is_rebuilt else before.instant) -%}
@@ -38,10 +42,11 @@
     {%- set wanted = hudi_wanted(target_relation, compiled_code) -%}
     {%- if part is none -%}
         {%- set built_from = upstreams_of_plan(built_from, compiled_code, before.told) -%}
-        {%- do built_from.update(given=hudi_given_variables() + built_from.given) -%}
+        {%- do built_from.update(given=hudi_given_variables() + built_from.given, variables=hudi_variables()) -%}
+        {#- By a view, which dbt's graph does not show -#}
+        {%- set part = 'it reads itself' if hudi_name(this) | lower in built_from.tables else none -%}
     {%- endif -%}
-    {%- if hudi_stays(target_relation, existing) -%}
-    {%- elif is_rebuilt -%}
+    {%- if is_rebuilt -%}
         {%- if existing is not none and not existing.is_view and not should_full_refresh() -%}
             {%- set part = hudi_part_of_variables(none, built_from) if part is none else part -%}
             {%- do hudi_require_whole(target_relation, part, 'a table of another format') -%}

@@ -9,8 +9,6 @@
         {%- set existing = hudi_present(this) -%}
         {#- Also with --full-refresh: dbt never builds a snapshot anew -#}
         {%- if existing is not none and existing.is_hudi and hudi_stays(this, existing, is_replaced=false) -%}
-            {{ run_hooks(pre_hooks) }}
-            {{ run_hooks(post_hooks) }}
             {{ return({'relations': [this.incorporate(type='table')]}) }}
         {%- endif -%}
         {%- set columns = [] -%}

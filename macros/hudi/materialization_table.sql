@@ -13,14 +13,16 @@
         {%- do return(dbt.materialization_table_spark()) -%}
     {%- endif -%}
     {%- set target_relation = this.incorporate(type='table') -%}
+    {%- if hudi_stays(target_relation, hudi_present(this)) -%}
+        {%- do hudi_drop_wanted(target_relation, hudi_wanted(target_relation, compiled_code), compiled_code) -%}
+        {%- do return({'relations': [target_relation]}) -%}
+    {%- endif -%}
 
     {{ run_hooks(pre_hooks) }}
 
     {%- set existing = hudi_present(this) -%}
     {%- set wanted = hudi_wanted(target_relation, compiled_code) -%}
-    {%- if not hudi_stays(target_relation, existing) -%}
-        {%- do hudi_rebuild(target_relation, existing, wanted) -%}
-    {%- endif -%}
+    {%- do hudi_rebuild(target_relation, existing, wanted) -%}
     {%- do hudi_drop_wanted(target_relation, wanted, compiled_code) -%}
     {%- do apply_grants(target_relation, config.get('grants'), should_revoke(existing, full_refresh_mode=True)) -%}
 

@@ -319,6 +319,19 @@ def test_columns_that_come_go_and_change_their_type(make_models: MakeModels) -> 
             assert models.rows(name) == (numbers(1) if isinstance(expected, str) else expected), name
 
 
+def test_a_column_that_was_left_out_has_its_values_once_the_table_takes_it(make_models: MakeModels) -> None:
+    """The text is that of the last run by then, and nothing upstream has changed."""
+    models = make_models(materialized="incremental", unique_key="id")
+    for more, mode in (("", "ignore"), (", id * 2 as more", "ignore"), (", id * 2 as more", "append_new_columns")):
+        models.write("model", f"select id, 1 as value{more} from range(1, 3) as numbers(id)", on_schema_change=mode)
+        models.run()
+    assert models.rows("model") == [{"id": 1, "value": 1, "more": 2}, {"id": 2, "value": 1, "more": 4}]
+    told = "the whole table is compared: it has columns that it had not, of which no row has a value"
+    assert models.told("model")[0] == told
+    models.run()
+    assert models.told("model") == ["nothing upstream has changed"]
+
+
 @pytest.mark.slow
 def test_a_column_that_is_gone_keeps_what_it_holds_in_rows_that_change(make_models: MakeModels) -> None:
     models = make_models(materialized="incremental", unique_key="id", on_schema_change="append_new_columns")

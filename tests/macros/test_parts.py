@@ -103,9 +103,10 @@ def test_what_adds_to_a_table_does_not_replace_it(strategy: str, make_models: Ma
     assert [row["id"] for row in models.rows("model")] == [1]
 
 
+EMPTIES = "{% if load_relation(this) %}delete from {{ this }}{% else %}select 1{% endif %}"
 STAYING: dict[str, dict[str, Any]] = {
-    "rebuilt": {"materialized": "table"},
-    "increment": {"materialized": "incremental"},
+    "rebuilt": {"materialized": "table", "pre_hook": EMPTIES},
+    "increment": {"materialized": "incremental", "pre_hook": EMPTIES},
     "shown": {"materialized": "view"},
     "of_files": {"materialized": "table", "file_format": "parquet", "options": {}},
     "overwritten": {
@@ -183,6 +184,10 @@ GUARDED = {
 }
 # By a query, which may be on any table.
 ASKING = {
+    "listed_by_a_text": "{{% set listed = 'show tables in ' ~ model.schema ~ \" like 'listed_by_a_text'\" %}}"
+    "{{% set there = run_query(listed) if execute %}}"
+    + NUMBERS
+    + "{{% if there and there.rows | length > 0 %}} where id > 3{{% endif %}}",
     "listed": "{{% set listed = 'show tables in ' ~ model.schema ~ \" like '\" ~ this.name ~ \"'\" %}}"
     "{{% set there = run_query(listed) if execute %}}"
     + NUMBERS
@@ -222,6 +227,62 @@ def test_a_guard_of_ones_own_loses_no_row(make_models: MakeModels) -> None:
     for name in WHOLE:
         assert models.rows(name) == numbers("b", 6), name
         assert models.told(name)[0].startswith("the whole table is compared: "), name
+
+
+def test_a_table_that_is_read_under_another_name_loses_no_row(make_models: MakeModels) -> None:
+    """Declared as a source, which dbt takes for no circle, and by a view, whose text names it."""
+    models = make_models(materialized="incremental", unique_key="id")
+    models.project.write_models(
+        f"sources:\n- name: own\n  schema: lakehouse_{models.project.schema}\n"
+        "  tables: [{name: declared}, {name: whole, identifier: declared}]\n",
+        "_own.yml",
+    )
+    for name in ("declared", "watched"):
+        models.write(name, NUMBERS.format("'a'", 4))
+    models.run()
+    last = "{{{{ run_query('select max(id) from ' ~ source('own', '{}')).columns[0][0] if execute else 0 }}}}"
+    models.write("declared", NUMBERS.format("'b'", 6) + f" where id > {last.format('declared')}")
+    models.write("whole", NUMBERS.format("'b'", 6) + f" where id < {last.format('whole')}")
+    models.write("last", f"select max(id) as id from {models.relation('watched')}", materialized="view")
+    models.write("watched", NUMBERS.format("'b'", 6) + " where id > (select id from {{ ref('last') }})")
+    models.run()
+    for name in ("declared", "watched"):
+        assert models.rows(name) == [*numbers("a", 4), {"id": 4, "value": "b"}, {"id": 5, "value": "b"}], name
+        assert models.told(name)[0].startswith("it reads itself: its rows are upserted and none is removed"), name
+    # Another's table that a source has under the model's name is not its own.
+    models.write("whole", NUMBERS.format("'b'", 3) + f" where id < {last.format('whole')}")
+    models.run("whole")
+    assert models.rows("whole") == numbers("b", 3)
+
+
+def test_variables_that_choose_what_is_read_remove_no_row(make_models: MakeModels) -> None:
+    """They stand in the declaration of a source, whose name the model has in its text by then."""
+    models = make_models(materialized="incremental", unique_key="id")
+    models.write("raw_all", NUMBERS.format("'a'", 5), materialized="table", file_format="parquet", options={})
+    models.write("raw_few", NUMBERS.format("'a'", 3), materialized="table", file_format="parquet", options={})
+    schema = f"lakehouse_{models.project.schema}"
+    models.project.write_models(
+        f"sources:\n- name: raw\n  schema: {schema}\n"
+        "  tables: [{name: numbers, identifier: \"{{ var('raw_table', 'raw_all') }}\"}]\n",
+        "_raw.yml",
+    )
+    models.run("raw_all", "raw_few")
+    models.write("model", "select id, value from {{ source('raw', 'numbers') }}")
+    models.run("model")
+    refused = models.dbt("run", "--select", "model", "--vars", "{raw_table: raw_few}")["model"]
+    assert "got 2 rows that its select gives no more" in refused.message
+    assert "it reads other tables than in its last run, as --vars raw_table, may have it; run it" in refused.message
+    assert models.rows("model") == numbers("a", 5)
+    # Other variables are no hindrance to a text that is another one: what it reads is what it read.
+    models.write("model", "select id, value from {{ source('raw', 'numbers') }} where id > 1")
+    assert models.dbt("run", "--select", "model", "--vars", "{run: 7}")["model"].status == "success"
+    assert models.rows("model") == numbers("a", 5)[1:]
+    # As it was built by a variable, so it stays without.
+    narrow = ("run", "--select", "model", "--vars", "{raw_table: raw_few}", "--full-refresh")
+    assert models.dbt(*narrow)["model"].status == "success"
+    models.write("model", "select id, value from {{ source('raw', 'numbers') }} where id > 2")
+    told = "it reads other tables than in its last run, as --vars raw_table, which its last run had, may have it; run"
+    assert told in models.refusal("model")
 
 
 @pytest.mark.slow

@@ -53,6 +53,33 @@ def test_each_value_is_as_it_stands_in_the_file_or_refused(make_models: MakeMode
 
 
 @pytest.mark.slow
+def test_no_cell_is_cut_or_rounded(make_models: MakeModels) -> None:
+    """Spark's cast would do it without a word."""
+    models = make_models()
+    path = models.project.root / "seeds" / "typed.csv"
+    path.parent.mkdir()
+    types = {"number": "int", "price": "decimal(10,2)", "day": "date", "at": "timestamp", "code": "varchar(3)"}
+    listed = ", ".join(f"{name}: '{data_type}'" for name, data_type in types.items())
+    models.project.write_models(
+        f"version: 2\nseeds:\n- name: typed\n  config: {{file_format: parquet, column_types: {{{listed}}}}}\n"
+    )
+    whole = {"number": "-1.0", "price": "1.2300", "day": "2026-01-01 00:00:00", "at": "2026-01-01", "code": "abc"}
+    cut = {"number": "1.5", "price": "1.239", "day": "2026-01-01 12:00", "at": "2026-03", "code": "abcd"}
+    for cells in (whole, *({**whole, name: cell} for name, cell in cut.items())):
+        path.write_text(f"{','.join(cells)}\n{','.join(cells.values())}\n", encoding="utf-8")
+        outcome = models.dbt("seed")["typed"]
+        broken = next((name for name in cells if cells[name] != whole[name]), None)
+        if broken is None:
+            assert outcome.status == "success", outcome.message
+        else:
+            told = f"got {cells[broken]}, expected a value of type {types[broken]} in column {broken}, or an empty cell"
+            assert told in outcome.message
+        assert [str(value) for value in models.rows("typed")[0].values()] == [
+            "-1", "1.23", "2026-01-01", "2026-01-01 00:00:00", "abc",
+        ]  # fmt: skip
+
+
+@pytest.mark.slow
 def test_a_seed_that_fails_leaves_no_row_in_the_place_of_the_next(make_models: MakeModels) -> None:
     models = make_models()
     path, place = models.project.root / "seeds" / "placed.csv", models.project.root / "elsewhere"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 import pytest
@@ -288,11 +289,24 @@ def test_a_row_of_no_time_of_its_batch_is_refused(models: AthenaModels) -> None:
     models.write("events", "select 1 as id, cast(timestamp '2026-01-01 20:00:00' as timestamp(6)) as at",
                  unique_key="id", event_time="at")  # fmt: skip
     models.run()
-    select = "select id, at + interval '6' hour as at from {{ ref('events') }}"
-    models.write("daily", select, incremental_strategy="microbatch", partition_by=["id"], **event)
-    models.refusal("daily", "--event-time-start", "2026-01-01", "--event-time-end", "2026-01-02")
-    told = next(models.root.glob("*/dbt.log")).read_text(encoding="utf-8")
-    assert "Cannot cast 'model.tested.daily: got a row whose at is null, or no time of its batch (2026-01-01" in told
+    of_a_day = ("--event-time-start", "2026-01-01", "--event-time-end", "2026-01-02")
+    late = "select {}id, at + interval '{}' hour as at from {{{{ ref('events') }}}}"
+
+    def write(*filled: object) -> None:
+        select = late.format(*filled)
+        models.write("daily", select, incremental_strategy="microbatch", partition_by=["id"], **event)
+
+    # The last one has a column before the others that the table has not, and that is not read.
+    for number, filled in enumerate((("", 6), ("", 0), ("1 as more, ", 6))):
+        write(*filled)
+        if filled[-1] == 0:
+            models.run(*of_a_day)
+            continue
+        models.refusal("daily", *of_a_day)
+        told = next(models.root.glob("*/dbt.log")).read_text(encoding="utf-8")
+        refused = "Cannot cast 'model.tested.daily: got a row whose at is null, or no time of its batch (2026-01-01"
+        assert told.count(refused) > number
+    assert [row[0] for row in models.rows("daily")] == ["1"]
 
 
 def test_a_table_stays_where_no_rows_are_read(models: AthenaModels) -> None:
@@ -347,7 +361,10 @@ def test_a_snapshot_is_taken_of_whole_rows_of_one_key(models: AthenaModels) -> N
         models.write("sales", rows.format(price, ids), materialized="view")
         assert told in models.dbt("build")["versions"].message
     models.write("sales", rows.format("decimal '2.25'", "1, 2"), materialized="view")
-    for name, said in {"unique_key": "unique_key=['id', 'price']", "dbt_valid_to_current": REMOTE}.items():
+    named = "unique_key='id', snapshot_meta_column_names={'dbt_valid_to': 'ended_at'}"
+    for name, said in {
+        "unique_key": "unique_key=['id', 'price']", "dbt_valid_to_current": REMOTE, "snapshot_meta_column_names": named
+    }.items():  # fmt: skip
         place.write_text(VERSIONS.replace("unique_key='id'", said), encoding="utf-8")
         assert f"snapshot.tested.versions: got {name} = " in models.dbt("build")["versions"].message
     assert models.rows("versions") == current
@@ -454,3 +471,25 @@ def _change(rng: random.Random, schema: str) -> str:
         f"delete from {schema}.owner where id = {rng.randrange(4)}",
         f"insert into {schema}.owner select {rng.randrange(4)}, 'z' where not exists (select 1 from {schema}.owner)",
     ))  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_clone_is_made_anew_with_full_refresh(models: AthenaModels, monkeypatch: pytest.MonkeyPatch) -> None:
+    models.write("items", "select 1 as id", unique_key="id")
+    models.write("shown", "select 1 as id", materialized="view")
+    models.run()
+    state = models.root / "state"
+    state.mkdir()
+    (state / "manifest.json").write_text((models.root / "target_athena" / "manifest.json").read_text())
+    other = dataclasses.replace(models, schema=f"{models.schema}_other")
+    monkeypatch.setenv("LAKE_SCHEMA", other.schema)
+    models.athena.ask(f"create schema if not exists `{other.schema}`")
+    models.athena.ask(f"create view {other.schema}.items as select 0 as id")
+    told = []
+    for number, more in ((1, ["--full-refresh"]), (2, []), (2, ["--full-refresh"])):
+        models.athena.ask(f"delete from {models.schema}.items")
+        models.athena.ask(f"insert into {models.schema}.items values ({number})")
+        models.dbt("clone", "--state", str(state), *more)
+        told.append(other.rows("items"))
+    assert told == [[["1"]], [["1"]], [["2"]]]
+    assert [row[0] for row in models.athena.ask(f"show tables in `{other.schema}`")] == ["items"]
