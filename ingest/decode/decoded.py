@@ -20,7 +20,7 @@ from pyspark.sql import types as T
 from ingest.config.tables import Column, Table
 from ingest.decode.fields import EVENT_AS_JSON, Converted, Field
 from ingest.decode.record_key import KEY_TEXT, RecordKeys, is_plainly_of
-from ingest.decode.source_table import is_of_another_table, table_problem
+from ingest.decode.source_table import is_of_another_table, is_of_several, table_problem, truncate_of_one_problem
 from ingest.decode.types import converted
 from ingest.schema import masking
 from ingest.schema.change import (
@@ -242,6 +242,7 @@ def _typed(
     wanted["__deleted"] = T.StringType()
     # The other columns of a deleted row are filled with values that were never there.
     hidden = _is_deleted() & F.lit(connector_of(table).delete_holds == "key")
+    places = {*table.options.partition_by, *order_of(table).columns}
     values: dict[str, Expression] = {}
     checks: dict[str, Expression] = {}
     for name, data_type in wanted.items():
@@ -256,7 +257,8 @@ def _typed(
         if name in declared and name not in table.key:
             nothing = hidden | unavailable[name] if name in unavailable else hidden
             values[name] = F.when(nothing, F.lit(None)).otherwise(change.value)
-            checks[name] = F.when(~nothing, told)
+            # A row that is gone is so whatever it was, as long as its place and its change's are known.
+            checks[name] = F.when(~nothing if name in places else ~(nothing | _is_deleted()), told)
         else:
             values[name] = change.value
             checks[name] = told
@@ -274,8 +276,9 @@ def _first_problem(
     of_change = F.coalesce(
         F.when(~is_tombstone, F.col("_lake_malformed")),
         _op_problem(),
-        *([table_problem()] if table.options.table_include_list else []),
+        *([table_problem(table)] if table.options.table_include_list else []),
         *([_truncate_problem()] if table.options.truncate == "quarantine" else []),
+        *([truncate_of_one_problem()] if table.options.truncate == "apply" and is_of_several(table) else []),
         *(F.when(~rowless, wrong) for wrong in keyed),
         F.when(~is_tombstone, _position_problem(table, is_envelope=is_envelope)),
         *([F.when(~is_tombstone, _transaction_problem())] if table.options.consistent == "transaction" else []),
@@ -447,6 +450,25 @@ def envelope_problem(op: Expression, has_no_row: Expression, table: Table) -> Ex
     return F.when(op.isNull(), problem_of("unknown_op", "the envelope's op is null")).when(
         needs_row & has_no_row, problem_of("not_an_event", "the envelope has no row image")
     )
+
+
+def moved_problem(op: Expression, former: Mapping[str, Expression], later: Mapping[str, Expression]) -> Expression:
+    """An update that gives its row another key: where no delete of the former one comes, its row would stay.
+
+    Debezium sends that delete where the record's key changes. It does not where the declared key is another one, as of
+    a table without a primary key, or by `message.key.columns`.
+
+    Parameters
+    ----------
+    former, later:
+        The columns of the key in the row's images, as they are written; null where an image has none.
+    """
+    is_moved = reduce(lambda found, name: found | (former[name] != later[name]), former, F.lit(False))
+    told = (
+        f"the key ({', '.join(former)}) is another one behind the update, and the record's key is not: declare the "
+        "columns of the record's key, or let message.key.columns name those of the declared one"
+    )
+    return F.when((op == "u") & F.coalesce(is_moved, F.lit(False)), problem_of("changed_key", told))
 
 
 def _key_problems(table: Table, values: Mapping[str, Expression]) -> list[Expression]:

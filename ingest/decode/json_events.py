@@ -22,6 +22,7 @@ from ingest.decode.decoded import (
     decoded_changes,
     envelope_problem,
     lacking,
+    moved_problem,
 )
 from ingest.decode.dynamodb import StreamRecords, stream_parts
 from ingest.decode.fields import BITS, Field
@@ -327,7 +328,9 @@ def _decode_enveloped(
     for column in metadata:
         fields[column.name] = Field(F.col("_lake_event." + ".".join(column.envelope)), T.StringType())
     fields["__deleted"] = Field((op == "d").cast("string"), T.StringType())
-    no_event = [envelope_problem(op, F.col("_lake_row").isNull(), table)]
+    former = {name: F.col(f"_lake_event.before.`{name}`") for name in table.key}
+    later = {name: F.col(f"_lake_event.after.`{name}`") for name in table.key}
+    no_event = [envelope_problem(op, F.col("_lake_row").isNull(), table), moved_problem(op, former, later)]
     return _typed_json(parsed, table, fields, seen, reading, source, within="$.after", no_event=no_event)
 
 

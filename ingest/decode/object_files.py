@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from json import dumps
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column as Expression
@@ -220,6 +221,10 @@ def _origin(table: Table, files: Sequence[EventFile]) -> list[Expression]:
         )
     is_sinks = partition.isNotNull() & offset.isNotNull()
     modified = F.unix_millis(F.col("_metadata.file_modification_time"))
+    if arrived := {file.path: file.first_ms for file in files if file.first_ms is not None}:
+        # Spark names a file by its URI, of which a `+` is itself.
+        path = F.url_decode(F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")))
+        modified = F.coalesce(F.from_json(F.lit(dumps(arrived)), "map<string,bigint>")[path], modified)
     return [
         F.when(is_sinks, partition.cast("int")).otherwise(0 if table.key else UNNAMED).alias("_lake_partition"),
         F.when(is_sinks, offset).otherwise(modified).alias("_lake_start_offset"),

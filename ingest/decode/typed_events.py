@@ -27,6 +27,7 @@ from ingest.decode.decoded import (
     decoded_changes,
     envelope_problem,
     lacking,
+    moved_problem,
 )
 from ingest.decode.fields import DIGITS_OF_DECIMAL, EVENT_AS_JSON, Field
 from ingest.decode.foreign import foreign_of
@@ -270,7 +271,11 @@ class _Envelope(_Row):
         for side in self.sides:
             chosen = self.op == "d" if side == "before" else self.op != "d"
             has_no_row = F.when(chosen, F.col(f"event.{side}").isNull()).otherwise(has_no_row)
-        return [envelope_problem(self.op, has_no_row, table)]
+        images = [_struct(self.event, side) for side in self.sides]
+        keyed = [name for name in table.key if len(images) > 1 and all(name in image.names for image in images)]
+        former, later = ({name: F.col(f"event.{side}.`{name}`") for name in keyed} for side in IMAGES[:2])
+        moved = [moved_problem(self.op, former, later)] if keyed else []
+        return [envelope_problem(self.op, has_no_row, table), *moved]
 
 
 def is_envelope_type(event: T.StructType) -> bool:

@@ -56,6 +56,7 @@ ReasonCode = Literal[
     "tombstone",
     "purged",
     "unknown_table",
+    "changed_key",
 ]
 _CODE_ENDS = "\u001e"
 

@@ -333,6 +333,8 @@ class Connector:
         time.precision.mode=adaptive for the usual column type.
     has_nanoseconds:
         Its timestamps may be finer than microseconds, which is what silver's have: `datetime2(7)`.
+    has_schemas:
+        A table's name has a schema between its database's and its own.
     has_coded_decimals:
         A decimal in a JSON text may be base64 of its unscaled integer (decimal.handling.mode=precise).
     writes:
@@ -348,6 +350,7 @@ class Connector:
     has_lsn: bool = False
     timestamp: SemanticType = "io.debezium.time.Timestamp"
     has_nanoseconds: bool = False
+    has_schemas: bool = False
     has_coded_decimals: bool = True
     writes: Literal["events", "stream records"] = "events"
     renumbered_order: tuple[str, ...] = ()
@@ -374,6 +377,7 @@ CONNECTORS: Mapping[ConnectorName | None, Connector] = {
         delete_holds="key",
         placeholder=_DEFAULT_PLACEHOLDER,
         has_lsn=True,
+        has_schemas=True,
         # timestamp(6); of MariaDB and SQL Server it is datetime, in milliseconds.
         timestamp="io.debezium.time.MicroTimestamp",
     ),
@@ -384,6 +388,7 @@ CONNECTORS: Mapping[ConnectorName | None, Connector] = {
         ChangeTableOrder.of("sqlserver"),
         placeholder=_DEFAULT_PLACEHOLDER,
         has_nanoseconds=True,
+        has_schemas=True,
     ),
     # Its numbers are texts.
     "dynamodb": Connector(

@@ -57,7 +57,12 @@ class FilesPosition:
 
     def pending(self, listed: Iterable[EventFile]) -> list[EventFile]:
         """The listed files that hold events and are not part of this position, in order of partition and offset."""
-        found = (file for file in listed if file.encoding is not None and file not in self.files)
+        known = {file.path: file for file in (*self.files, *self.partly)}
+        found = (
+            _since(known.get(file.path), file)
+            for file in listed
+            if file.encoding is not None and file not in self.files
+        )
         return sorted(found, key=lambda file: (file.partition, file.start_offset, file.path))
 
     def advanced(
@@ -75,8 +80,10 @@ class FilesPosition:
 
     def to_text(self, root: str) -> str:
         """The position as text for a commit's metadata; paths are kept relative to `root`."""
-        every = [*((file, ()) for file in self.files), *((file, (waits,)) for file, waits in self.partly.items())]
-        rows = sorted((file.path.removeprefix(root), file.size, file.modified_ms, *more) for file, more in every)
+        every = [*((file, 0) for file in self.files), *self.partly.items()]
+        rows = sorted(
+            (file.path.removeprefix(root), file.size, file.modified_ms, *_more_of(file, waits)) for file, waits in every
+        )
         told = json.dumps({"topic": self.topic, "files": rows}, separators=(",", ":"))
         return base64.b64encode(zlib.compress(told.encode(), 9)).decode()
 
@@ -86,9 +93,31 @@ class FilesPosition:
         told = json.loads(zlib.decompress(base64.b64decode(text)))
         # Older versions wrote the files alone.
         topic, rows = (told["topic"], told["files"]) if isinstance(told, dict) else ("", told)
-        files = {EventFile(root + path, size, modified): more for path, size, modified, *more in rows}
-        whole = frozenset(file for file, more in files.items() if not more)
-        return cls(whole, {file: more[0] for file, more in files.items() if more}, topic)
+        files: dict[EventFile, int] = {}
+        for path, size, modified, *more in rows:
+            file = EventFile(root + path, size, modified, first_ms=more[1] if len(more) > 1 else None)
+            files[file] = more[0] if more else 0
+        whole = frozenset(file for file, waits in files.items() if not waits)
+        return cls(whole, {file: waits for file, waits in files.items() if waits}, topic)
+
+
+def _more_of(file: EventFile, waits: int) -> tuple[int, ...]:
+    """What few files have in the text of a position: older versions wrote neither, or the first."""
+    if file.first_ms is not None:
+        return (waits, file.first_ms)
+    return (waits,) if waits else ()
+
+
+def _since(known: EventFile | None, file: EventFile) -> EventFile:
+    """The file, with the time at which it arrived, where it is known with the same size and another time.
+
+    By its new time its events would be newer than what was delivered since: those that have no place in a log but their
+    delivery, and those that tie.
+    """
+    if known is None or known.size != file.size or file.is_named_by_sink:
+        return file
+    first = known.modified_ms if known.first_ms is None else known.first_ms
+    return file if first == file.modified_ms else replace(file, first_ms=first)
 
 
 def listing(spark: SparkSession, table: Table) -> tuple[str, list[EventFile]]:
@@ -199,11 +228,24 @@ class UnreadFiles(Unread):
 
     def _require_unchanged(self) -> None:
         """A file that has grown holds rows that were landed, and one that was replaced does not: none says which it is.
+        Nor does one that was moved: another of its name, size and time is gone.
 
         Where a sink has named it, its rows have their places from the name.
         """
         known = {file.path for file in (*self.before.files, *self.before.partly)}
+        there = {file.path for file in self.listed}
+        gone = {
+            (file.name, file.size, file.modified_ms): file.path for file in self.before.files if file.path not in there
+        }
         for file in self.files:
+            moved = gone.get((file.name, file.size, file.modified_ms))
+            if moved and not file.is_named_by_sink:
+                raise InputError(
+                    f"{moved} was landed, and is gone: this may be it, moved",
+                    where=file.path,
+                    expected="files that stay where they are: no key says which of its rows are landed already",
+                    action="move it back, or out of the topic's folder; new events need a file of another name",
+                )
             # One that was landed in part, and has not changed, is read again.
             if file.path in known and file not in self.before.partly and not file.is_named_by_sink:
                 raise InputError(

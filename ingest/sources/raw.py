@@ -6,7 +6,7 @@ There are two forms, whatever the source: files with events in them, or records 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pyspark.sql import DataFrame
@@ -59,11 +59,15 @@ class EventFile:
         Its full path, as Spark names it.
     size, modified_ms:
         Bytes, and milliseconds since 1970: a file that was written again is another file.
+    first_ms:
+        When it was modified as it was first landed, where it is of the same size since and has another time: a copy, a
+        restore or a `touch` gives it one. It arrived then.
     """
 
     path: str
     size: int
     modified_ms: int
+    first_ms: int | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
@@ -99,7 +103,8 @@ class EventFile:
         A file that is not named by a sink has its modification time instead, which orders files by arrival.
         """
         matched = _SINK_NAME.fullmatch(self.name)
-        return int(matched["offset"]) if matched else self.modified_ms
+        arrived_ms = self.modified_ms if self.first_ms is None else self.first_ms
+        return int(matched["offset"]) if matched else arrived_ms
 
 
 @dataclass(frozen=True)

@@ -271,3 +271,92 @@ def test_a_row_that_holds_an_envelope_is_no_envelope(make_project: MakeProject, 
     project.land_well(spark)
     notes = {row["id"]: row["note"] for row in project.rows(spark, "item")}
     assert (notes.pop(1), {key: json.loads(note) for key, note in notes.items()}) == ("n", {2: held})
+
+
+@pytest.mark.parametrize("is_typed", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_an_update_of_a_key_that_is_not_the_record_s_is_set_aside(
+    is_typed: bool, make_project: MakeProject, spark: SparkSession
+) -> None:
+    """Of a table without a primary key no delete of the former row comes: both would be rows."""
+    project = make_project(items(tombstones="ignore", **ALL))
+    rows = [{"id": number, "note": note, "price": None} for number, note in ((1, "a"), (2, "a"), (1, "b"))]
+    events = [
+        envelope("c", 1, after=rows[0]),
+        envelope("u", 2, before=rows[0], after=rows[1]),
+        envelope("u", 3, before=rows[0], after=rows[2]),
+    ]
+    records(project, *((None, with_schema(event) if is_typed else event) for event in events))
+    assert project.land_well(spark)["item"].counts == Counts(read=3, applied=1, superseded=1, quarantined=1)
+    (aside,) = project.quarantined(spark)
+    assert aside["reason_code"] == "changed_key"
+    assert aside["reason"].startswith("the key (id) is another one behind the update, and the record's key is not")
+    assert project.rows(spark, "item") == [rows[2]]
+
+
+@pytest.mark.parametrize("connector", ["mysql", pytest.param("sqlserver", marks=pytest.mark.slow)])
+def test_a_delete_whose_row_cannot_be_read_deletes_it(
+    connector: str, make_project: MakeProject, spark: SparkSession
+) -> None:
+    """The source has widened a column: the row is gone whatever it was, or it would stay as it was before."""
+    table = table_of("item", COLUMNS, ["id"], connector=connector, partition_by=["n"], **ALL)
+    project = make_project({"tables": [table_of("t", COLUMNS, ["id"], connector=connector, **ALL), table]})
+    known, wide = ({"id": 1, "note": "a", "n": number} for number in (1, 3_000_000_000))
+    for name in ("t", "item"):
+        delivered = [change("c", 1, after=known), change("u", 2, before=known, after=wide), change("d", 3, before=wide)]
+        project.deliver(f"shop.{name}", 0, delivered)
+    counts = {name: landed.counts for name, landed in project.land_well(spark).items()}
+    assert counts["t"] == Counts(read=3, applied=1, superseded=1, quarantined=1)
+    assert project.rows(spark, "t") == []
+    # Of a column by which rows lie in partitions the value has to be known.
+    assert counts["item"] == Counts(read=3, applied=1, quarantined=2)
+
+
+def test_a_truncate_of_one_of_several_tables_empties_none(make_project: MakeProject, spark: SparkSession) -> None:
+    """Silver's rows are of all: which are of the one is decided by somebody."""
+    several = {"table_include_list": ["public[.]item_[0-9]+"], "tombstones": "ignore", **ALL}
+    one = {"table_include_list": [r"public\.item_1"], "tombstones": "ignore", **ALL}
+    names = {"several": several, "one": one}
+    project = make_project({"tables": [table_of(name, COLUMNS, ["id"], **told) for name, told in names.items()]})
+    for name in names:
+        events = [envelope(op, lsn, after=after) for op, lsn, after in (
+            ("c", 1, {"id": 1, "note": "a", "n": 1}), ("c", 2, {"id": 2, "note": "b", "n": 1}), ("t", 3, None),
+        )]  # fmt: skip
+        for event, table in zip(events, ("item_1", "item_2", "item_1"), strict=True):
+            event["source"]["table"] = table
+        project.deliver(f"shop.{name}", 0, events)
+    landed = project.land_well(spark)
+    assert landed["several"].counts == Counts(read=3, applied=2, quarantined=1)
+    (aside,) = project.quarantined(spark)
+    assert (aside["reason_code"], aside["reason"][:38]) == ("truncate", "a truncate of shop.public.item_1, one ")
+    assert len(project.rows(spark, "several")) == 2
+    assert landed["one"].counts == Counts(read=3, applied=1, superseded=1, ignored=1)
+    assert project.rows(spark, "one") == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "parts", "is_set_aside"),
+    [
+        ("public[.]item_[0-9]+", {"__schema": None, "__db": None}, True),
+        ("public.item_[0-9]+", {"__schema": None}, True),
+        ("shop[.]public[.]item_[0-9]+", {"__db": None}, True),
+        ("(public[.]item_1|public[.]item_2)", {"__schema": None}, True),
+        ("item_[0-9]+", {"__db": None, "__schema": None}, False),
+        ("public[.]thing", {"__db": None, "__schema": None}, False),
+        ("[^.]+[.]item_[0-9]+", {}, False),
+    ],
+)  # fmt: skip
+@pytest.mark.slow
+def test_a_name_without_all_parts_that_are_declared_is_set_aside(
+    pattern: str, parts: Row, is_set_aside: bool, make_project: MakeProject, spark: SparkSession
+) -> None:
+    """Where it may be the declared one: ignored, each event would be lost without a word."""
+    options = {"table_include_list": [pattern], "tombstones": "ignore", **ALL}
+    project = make_project({"tables": [table_of("item", COLUMNS, ["id"], **options)]})
+    whole = {"__db": "shop", "__schema": "public", "__table": "item_1"}
+    project.deliver("shop.item", 0, [{**pg("c", 1, id=1, note="a", n=1), **whole, **parts}])
+    counts = project.land_well(spark)["item"].counts
+    outcome = "quarantined" if is_set_aside else "ignored" if "thing" in pattern else "applied"
+    assert counts == Counts(read=1, **{outcome: 1})
+    if is_set_aside:
+        (aside,) = project.quarantined(spark)
+        assert aside["reason_code"] == "unknown_table"

@@ -45,6 +45,24 @@ def test_the_text_of_a_position_gives_it_back(listed: list[EventFile]) -> None:
     assert FilesPosition.from_text(position.to_text(ROOT), ROOT) == position
 
 
+@given(listings, st.integers(1, 1000), st.integers(0, 5))
+def test_a_file_that_gets_another_time_arrived_when_it_first_did(
+    listed: list[EventFile], later: int, waits: int
+) -> None:
+    """As often as it gets one, and whether all of it was landed or a part; not where it is of another size."""
+    position = FilesPosition().advanced(listed, listed, dict.fromkeys(listed, waits) if waits else None)
+    for times in (1, 2):
+        touched = [replace(file, modified_ms=file.modified_ms + times * later) for file in listed]
+        pending = FilesPosition.from_text(position.to_text(ROOT), ROOT).pending(touched)
+        before = {file.path: file.start_offset for file in listed}
+        assert {file.path: file.start_offset for file in pending} == {
+            file.path: before[file.path] for file in listed if file.encoding is not None
+        }
+        position = position.advanced(touched, pending)
+    grown = [replace(file, size=file.size + 1, modified_ms=file.modified_ms + 9 * later) for file in listed]
+    assert all(file.first_ms is None for file in position.pending(grown))
+
+
 @given(listings)
 def test_a_position_moves_with_its_folder(listed: list[EventFile]) -> None:
     """Paths are kept relative: a lake that was copied does not land its files again."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import DbtProject, MakeProject, pg, table_of
+from conftest import DbtProject, MakeProject, chosen, pg, table_of, unwrapped
 from continuously import landing, wait_until
 from pyspark.sql import SparkSession
 
@@ -69,3 +73,46 @@ def test_a_file_that_goes_while_it_is_landed_may_come_back(project: DbtProject, 
     (project.bronze / "moved").rename(moved)
     assert landed(moves=None).counts == Counts(read=1, applied=1)
     assert project.rows(spark, "note") == [{"id": 1}, {"id": 2}]
+
+
+CHANGES: dict[str, tuple[dict[str, Any], list[Any]]] = {
+    "a transaction that was open, behind a snapshot": (
+        {},
+        [
+            [pg("c", 10, id=1, note="a"), pg("u", 20, id=1, note="b")],
+            [pg("u", 50, id=1, note="c")],
+            [pg("r", 100, id=1, note="last")],
+        ],
+    ),
+    "a row that an incremental snapshot has read": (
+        {},
+        [[pg("r", None, id=1, note="read")], [pg("u", 50, id=1, note="last")]],
+    ),
+    "changes that tie": (
+        {"order_by": ["n"], "connector": None},
+        [[unwrapped("c", {}, {"id": 1, "note": note, "n": 5})] for note in ("first", "last")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", chosen(CHANGES, "changes that tie"))
+def test_a_file_that_gets_another_time_brings_nothing_back(
+    name: str, make_project: MakeProject, spark: SparkSession
+) -> None:
+    """A copy, a restore and an upload once more give it one: what is in it is no newer for that."""
+    options, batches = CHANGES[name]
+    columns = {"id": "int", "note": "string", "n": "int"}
+    project = make_project({"tables": [table_of("note", columns, ["id"], **options)]})
+    folder = project.bronze / TOPIC
+    folder.mkdir(parents=True)
+    now = time.time()
+    for number, events in enumerate(batches):
+        path = folder / f"a +%{number}.json"
+        path.write_text("\n".join(json.dumps(event) for event in events) + "\n", encoding="utf-8")
+        os.utime(path, (now - 1000 + number, now - 1000 + number))
+        project.land_well(spark)
+    assert project.rows(spark, "note", "note") == [{"note": "last"}]
+    for later in (500, 100):
+        os.utime(folder / "a +%0.json", (now - later, now - later))
+        assert project.land_well(spark)["note"].counts.read == len(batches[0])
+        assert project.rows(spark, "note", "note") == [{"note": "last"}]

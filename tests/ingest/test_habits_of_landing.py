@@ -102,6 +102,17 @@ def test_a_file_of_a_table_without_a_key_that_grows_is_refused(make_project: Mak
     put(project, "more.json", lines([2]))
     assert project.land_well(spark)["order_line"].counts == Counts(read=1, applied=1)
     assert len(project.rows(spark, "order_line")) == 3
+    # Nor is one landed again that was put into a folder of what is done, which lies below the topic's.
+    more = next((project.bronze / "shop.order_line").glob("more.json"))
+    done_with = more.parent / "done" / more.name
+    done_with.parent.mkdir()
+    more.rename(done_with)
+    error = project.land(spark)["order_line"].error
+    assert error is not None
+    assert f"{more} was landed, and is gone: this may be it, moved" in str(error)
+    done_with.rename(project.bronze / more.name)
+    project.land_well(spark)
+    assert len(project.rows(spark, "order_line")) == 3
 
 
 @pytest.mark.spark
