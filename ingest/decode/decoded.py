@@ -19,6 +19,7 @@ from pyspark.sql import types as T
 
 from ingest.config.tables import Column, Table
 from ingest.decode.fields import EVENT_AS_JSON, Converted, Field
+from ingest.decode.json_numbers import beyond_double, is_guessed_double
 from ingest.decode.record_key import KEY_TEXT, RecordKeys, is_plainly_of
 from ingest.decode.source_table import is_of_another_table, is_of_several, table_problem, truncate_of_one_problem
 from ingest.decode.types import converted
@@ -51,6 +52,10 @@ IMAGES = ("before", "after", "message")
 _OTHER_KEY = (
     "the record's key has another value than the row, and a delete would miss the row: the connector masks, truncates "
     "or converts the value alone: let it leave the value, and declare `policy: hash`"
+)
+_UNDECLARED = (
+    "a number of more digits than a double has, of a column that nobody has declared: declare it as a decimal (a table "
+    "that has it as a double already is landed anew)"
 )
 # All members of an envelope.
 MEMBERS = frozenset({*IMAGES, "source", "op", "transaction", "ts_ms", "ts_us", "ts_ns"})
@@ -253,7 +258,10 @@ def _typed(
         if name in key_fields:
             of_key = _as_silver_has_it(key_fields[name], column, data_type, table)
             change = _of_record_key(key_fields[name], found, of_key, change)
-        told = problem_of("bad_value", f"column {name}: ", change.problem)
+        wrong = change.problem
+        if column is not None and is_guessed_double(column) and isinstance(found.data_type, T.StringType):
+            wrong = F.coalesce(wrong, F.when(beyond_double(found.value), F.lit(_UNDECLARED)))
+        told = problem_of("bad_value", f"column {name}: ", wrong)
         if name in declared and name not in table.key:
             nothing = hidden | unavailable[name] if name in unavailable else hidden
             values[name] = F.when(nothing, F.lit(None)).otherwise(change.value)

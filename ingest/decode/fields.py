@@ -77,8 +77,9 @@ TIMESTAMPS: Mapping[str, int] = {
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 FIRST_SECOND, LAST_SECOND = FIRST_DAY * 86_400, (LAST_DAY + 1) * 86_400 - 1
 LONG = 2**63
-# Of Spark's widest decimal; and those of any decimal that a double keeps (IEEE 754, DBL_DIG).
-DIGITS_OF_DECIMAL, DIGITS_OF_DOUBLE = 38, 15
+# Of Spark's widest decimal; and those of any decimal that a double keeps (IEEE 754, DBL_DIG), and with which it is
+# written at most (DBL_DECIMAL_DIG).
+DIGITS_OF_DECIMAL, DIGITS_OF_DOUBLE, MOST_DIGITS_OF_DOUBLE = 38, 15, 17
 NOT_NUMBERS = ("NaN", "Infinity", "-Infinity")
 DIGITS = r"^-?\d+$"
 

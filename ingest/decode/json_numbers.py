@@ -9,20 +9,32 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from ingest.config.tables import Table
-from ingest.decode.fields import DIGITS_OF_DOUBLE
+from ingest.config.tables import Column, Table
+from ingest.decode.fields import DIGITS_OF_DOUBLE, MOST_DIGITS_OF_DOUBLE
 
 _LONG_FRACTION = rf"(-?(?=[\d.]{{{DIGITS_OF_DOUBLE + 2},}})\d+\.\d+(?:[eE][+-]?\d+)?)(?=\s*[,\]}}])"
 
 
 def wide_decimals(table: Table, described: Sequence[str] = ()) -> list[str]:
-    """The columns whose values or items may have more digits than a double keeps.
+    """The columns whose values or items may have more digits than a double keeps: decimals, and doubles that nobody has
+    declared to be such.
 
     `described`: decimals by the schema of their events, which may be columns that nobody declared, and of any type.
     """
     kinds = {column.name: _item_of(column.source_type) for column in table.columns}
     wide = [name for name, kind in kinds.items() if isinstance(kind, T.DecimalType) and not _is_narrow(kind)]
+    wide += [column.name for column in table.columns if is_guessed_double(column)]
     return [*wide, *(name for name in described if name not in wide and not _is_narrow(kinds.get(name)))]
+
+
+def is_guessed_double(column: Column) -> bool:
+    """Whether a column is a double because a number with a fraction came, and nobody has declared it."""
+    return not column.declared and isinstance(column.source_type, T.DoubleType)
+
+
+def beyond_double(text: Expression) -> Expression:
+    """Whether the text of a number has more digits than a double is ever written with."""
+    return F.length(F.regexp_replace(text, r"^[-+0.]+|\.|[eE].*$", "")) > MOST_DIGITS_OF_DOUBLE
 
 
 def _item_of(kind: T.DataType) -> T.DataType:

@@ -493,3 +493,24 @@ def test_what_no_placeholder_stands_for_is_landed(make_project: MakeProject, spa
     project.deliver(TOPIC, 0, content.getvalue(), "parquet")
     project.land_well(spark)
     assert project.rows(spark, "item") == [{"id": 1, "maps": '[{"a":"b"}]', "by_number": '{"7":"c"}'}]
+
+
+@pytest.mark.parametrize("form", ["unwrapped", pytest.param("envelope", marks=pytest.mark.slow)])
+def test_a_number_that_nobody_declared_is_not_rounded(
+    form: str, make_project: MakeProject, spark: SparkSession
+) -> None:
+    """Without a schema it may be a decimal (`decimal.format=NUMERIC`), of which a double would keep some digits."""
+    project = make_project(items({"id": "int"}, **ALL))
+    numbers = {1: "0.30000000000000004", 2: "12345678901234567.89", 3: "1.5", 4: "0.12345678901234567891"}
+    lines = []
+    for number, told in numbers.items():
+        row = {"id": number, "amount": 0}
+        event = pg("c", number, **row) if form == "unwrapped" else envelope("c", number, after=row)
+        lines.append(json.dumps(event).replace('"amount": 0', f'"amount": {told}'))
+    project.deliver(TOPIC, 0, lines)
+    assert project.land_well(spark)["item"].counts == Counts(read=4, applied=2, quarantined=2)
+    assert project.rows(spark, "item", "id", "amount") == [
+        {"id": 1, "amount": 0.30000000000000004},
+        {"id": 3, "amount": 1.5},
+    ]
+    assert {row["reason_code"] for row in project.quarantined(spark)} == {"bad_value"}
