@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dev.mutations.base import (
     BAD,
+    DEBEZIUM,
     EXAMPLES,
     FLAT,
     KEYS,
@@ -231,7 +232,7 @@ DECODE = (
     Mutation(
         "what another table of the topic brings is applied",
         "ingest/decode/source_table.py",
-        "    if not named:\n",
+        "    if not table.options.table_include_list:\n",
         "    if True:\n",
         (f"{LANDED}::test_a_topic_of_several_tables_mixes_no_rows",),
     ),
@@ -248,5 +249,47 @@ DECODE = (
         ' and not str(answer.get("message")).startswith("HTTP 404")',
         "",
         (f"{REGISTRY}::test_an_answer_of_no_such_place_is_not_one_of_no_such_id",),
+    ),
+    Mutation(
+        "an update that gives its row another key is one change",
+        "ingest/decode/decoded.py",
+        '(op == "u") & F.coalesce(is_moved',
+        '(op == "x") & F.coalesce(is_moved',
+        (f"{DEBEZIUM}::test_an_update_of_a_key_that_is_not_the_record_s_is_set_aside",),
+    ),
+    Mutation(
+        "a truncate of one shard empties all",
+        "ingest/decode/decoded.py",
+        'table.options.truncate == "apply" and is_of_several(table)',
+        "False",
+        (f"{DEBEZIUM}::test_a_truncate_of_one_of_several_tables_empties_none",),
+    ),
+    Mutation(
+        "a delete is set aside for a value that is gone",
+        "ingest/decode/decoded.py",
+        "~nothing if name in places else ~(nothing | _is_deleted())",
+        "~nothing",
+        (f"{DEBEZIUM}::test_a_delete_whose_row_cannot_be_read_deletes_it",),
+    ),
+    Mutation(
+        "a name without its schema is that of another table",
+        "ingest/decode/source_table.py",
+        "~_is_named(table) & ~_lacks_parts(table) &",
+        "~_is_named(table) &",
+        (f"{DEBEZIUM}::test_a_name_without_all_parts_that_are_declared_is_set_aside",),
+    ),
+    Mutation(
+        "a fraction is rounded in a column that nobody declared",
+        "ingest/decode/decoded.py",
+        "column is not None and is_guessed_double(column)",
+        "column is not None and False",
+        (f"{VALUES}::test_a_number_that_nobody_declared_is_not_rounded",),
+    ),
+    Mutation(
+        "a file that gets another time is newer",
+        "ingest/sources/files.py",
+        "_since(known.get(file.path), file)",
+        "file",
+        ("tests/ingest/test_files_that_move.py::test_a_file_that_gets_another_time_brings_nothing_back",),
     ),
 )

@@ -209,4 +209,27 @@ MACROS = (
         "",
         (f"{HABITS}::test_in_another_time_zone_a_select_has_other_rows",),
     ),
+    Mutation(
+        "columns that a table is given stay without values",
+        "macros/hudi/hudi_increment.sql",
+        "is_widened=true",
+        "is_widened=false",
+        (
+            "tests/macros/test_materializations.py::test_a_column_that_was_left_out_has_its_values_once_the_table_takes_it",
+        ),
+    ),
+    Mutation(
+        "a table that is declared as a source is another one",
+        "macros/hudi/hudi_part.sql",
+        "{%- for source in graph.sources.values() if",
+        "{%- for source in [] if",
+        (f"{PARTS}::test_a_table_that_is_read_under_another_name_loses_no_row",),
+    ),
+    Mutation(
+        "variables that choose a table are nobody's",
+        "macros/hudi/hudi_given_variables.sql",
+        "reads_others = told is not none and",
+        "reads_others = false and",
+        (f"{PARTS}::test_variables_that_choose_what_is_read_remove_no_row",),
+    ),
 )
