@@ -25,8 +25,9 @@ _ITEM = re.compile(r"""(?:\[|\.\s*get\s*\()\s*(['"])(\w+)\1""")
 _OF_DBT = ("dbt", "dbt_spark", "dbt_athena")
 
 
-def why_a_part(node: Mapping[str, Any], macros: Mapping[str, Any]) -> str | None:
+def why_a_part(node: Mapping[str, Any], manifest: Mapping[str, Any]) -> str | None:
     """Why a model may select a part of its rows; none where it selects all of them."""
+    macros, sources = manifest.get("macros", {}), manifest.get("sources", {}).values()
     called = _calls(node)
     if any(key.endswith(".is_incremental") for key in reached(called, lambda key: _calls(macros.get(key, {})))):
         return "asks is_incremental()"
@@ -34,9 +35,10 @@ def why_a_part(node: Mapping[str, Any], macros: Mapping[str, Any]) -> str | None
         code = "\n".join(_own_codes(node, macros))
         # What a macro of a package asks is of what it is given.
         asking = "\n".join(_own_codes(node, macros, of_packages=False))
-        if _says(code, _THIS) or _says(asking, _ASKS) or _names(code, node):
+        is_source = any(_is_its_source(source, code, node) for source in sources)
+        if is_source or _says(code, _THIS) or _says(asking, _ASKS) or _names(code, node):
             return "reads itself, or asks for its own table"
-        if _says(asking, _QUERIES) and _says(asking, _OWN_NAME):
+        if _says(asking, _QUERIES) and (_says(asking, _OWN_NAME) or _has_its_name(asking, node)):
             return "runs a query, which may be on its own table"
         if _says(code, _REFRESH):
             return "asks for --full-refresh"
@@ -85,6 +87,20 @@ def _names(raw_code: str, node: Mapping[str, Any]) -> bool:
     text = _CODE.sub(lambda found: "" if _CONFIG.match(found[0]) else found[0], re.sub(_COMMENT, "", raw_code))
     own = rf"(?<![\w.])(?:\w+\.)?{re.escape(node['schema'])}\.{re.escape(node['alias'])}(?!\w)"
     return re.search(own, re.sub(r"""[`'"]""", "", text), re.IGNORECASE) is not None
+
+
+def _is_its_source(source: Mapping[str, Any], raw_code: str, node: Mapping[str, Any]) -> bool:
+    """Whether a source is declared on the model's own table, and its code names it."""
+    places = [f"{each['schema']}.{each[name]}".lower() for each, name in ((source, "identifier"), (node, "alias"))]
+    names = r"""['"]\s*,\s*['"]""".join(map(re.escape, (source["source_name"], source["name"])))
+    return places[0] == places[1] and re.search(rf"""\bsource\s*\(\s*['"]{names}['"]""", raw_code) is not None
+
+
+def _has_its_name(raw_code: str, node: Mapping[str, Any]) -> bool:
+    """Whether a text of Jinja's code has the model's name, other than one that `ref` or `source` is given."""
+    code = re.sub(r"(?s)\b(?:ref|source)\s*\([^()]*\)", "", re.sub(_COMMENT, "", raw_code))
+    name = re.compile(rf"(?<!\w){re.escape(node['alias'])}(?!\w)", re.IGNORECASE)
+    return any(name.search(block) for block in _CODE.findall(code) if not _CONFIG.match(block))
 
 
 def columns_in(written: str | Sequence[str] | None) -> list[str]:

@@ -2,8 +2,8 @@
 
 The package (https://github.com/dbt-labs/dbt-project-evaluator) says what its rules mean, and what they are good for. It
 finds violations by models of its own, in a warehouse; these read the manifest, and nothing else. Thresholds are the
-package's defaults. `incremental_parts`, `macro_folders` and `undocumented_macros` are this project's own, and what is
-asked of a model with a `unique_key` (`missing_primary_key_tests`).
+package's defaults. `incremental_parts`, `unproven_increments`, `macro_folders` and `undocumented_macros` are this
+project's own, and what is asked of a model with a `unique_key` (`missing_primary_key_tests`).
 
 What violates a rule and is meant to stands in `ci/rules.baseline.yml`, with the reason. The file may only shrink: an
 entry that nothing violates any more is an error as well.
@@ -406,9 +406,20 @@ def exposure_parents_materializations(graph: Graph) -> Found:
 def incremental_parts(graph: Graph) -> Found:
     """A model that asks is_incremental(), itself or by a macro, or reads itself: it need not equal its full refresh."""
     for key, node in graph.models.items():
-        why = why_a_part(node, graph.manifest.get("macros", {}))
+        why = why_a_part(node, graph.manifest)
         if why is not None:
             yield graph.name(key), f"{why}: a run upserts what it selects, and removes no row"
+
+
+@rule
+def unproven_increments(graph: Graph) -> Found:
+    """An incremental model that is to equal its full refresh (`merge`), without the test that compares the two."""
+    for key, node in graph.models.items():
+        told = node["config"]
+        is_merged = told.get("materialized") == "incremental" and told.get("incremental_strategy") in (None, "merge")
+        is_proven = "equals_its_select" in {kind for kind, _ in graph.tests.get(key, ())}
+        if is_merged and not is_proven and why_a_part(node, graph.manifest) is None:
+            yield graph.name(key), "has no test equals_its_select"
 
 
 @rule

@@ -15,9 +15,15 @@ from pathlib import Path
 
 from rich.console import Console
 
+from ci.parts import why_a_part
 from dev.commands import Built, run_dbt
 from ingest.errors import LakeError
 
+# What the page of a model says that need not equal its full refresh.
+_PART = (
+    "*This model {why}: a run upserts the rows that it selects and removes none, so that the table need not equal its "
+    "full refresh.*"
+)
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "target"
 
@@ -41,6 +47,8 @@ def generate(out: Console, target: Path = TARGET, where: Sequence[str] = ()) -> 
     path = target / "manifest.json"
     manifest = json.loads(path.read_text(encoding="utf-8"))
     for node in (*manifest["nodes"].values(), *manifest["sources"].values()):
+        if node["resource_type"] == "model" and (why := why_a_part(node, manifest)):
+            node["description"] = f"{node['description']}\n\n{_PART.format(why=why)}".strip()
         node["meta"] = {name: told for name, told in node["meta"].items() if not isinstance(told, (dict, list))}
     path.write_text(json.dumps(manifest), encoding="utf-8")
     return done

@@ -83,7 +83,7 @@ class Demo(BaseModel):
     source:
         The dbt source that its events are landed as.
     scale:
-        What `lake demo` plays it at where it is told nothing else: less than a minute. 1 is the original size.
+        What `lake demo` plays it at where it is told nothing else: about a minute. 1 is the original size.
     build:
         Arguments of each `dbt build`: which models are the system's, and what they need to be told.
     phases:

@@ -52,7 +52,7 @@ def status(
 def _status_grid(rows: Sequence[TableStatus]) -> Grid:
     grid = Grid()
     left = ("table", "last commit", "state")
-    for name in (*left[:2], "live", "deleted", "landed", "waiting", *Counts.__dataclass_fields__, "state"):
+    for name in (*left[:2], "live", "deleted", "landed", "unread", *Counts.__dataclass_fields__, "state"):
         grid.add_column(name, justify="left" if name in left else "right", overflow="fold")
     for row in rows:
         # Where the source tells a time and no number, the state says it.

@@ -17,7 +17,7 @@ from ingest.errors import LakeError, UnavailableError
 from ingest.sources.reach import Look, Seen, look
 from ingest.spark.s3 import to_do
 
-# In seconds: `lake check` answers within two.
+# In seconds: `lake check` takes about two, where something does not answer.
 _WITHIN_S = 1.0
 
 

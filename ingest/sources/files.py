@@ -178,7 +178,7 @@ def no_such_folder(path: str) -> AbsentFolderError:
     return AbsentFolderError(
         "there is no such folder",
         where=path,
-        expected="a folder named as the topic, with .avro, .json, .jsonl or .parquet files below it",
+        expected="a folder named as the topic, with .avro, .json, .jsonl, .ndjson, .json.gz or .parquet files below it",
         action="check `topic` in the declaration and `path` of the connection, and that the sink has written",
     )
 

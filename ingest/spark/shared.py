@@ -1,6 +1,7 @@
 """What all that works in one Spark application shares: locks, and values that are built once.
 
-It hangs on the application's SparkContext and ends with it; no module holds any of it.
+It hangs on the application's SparkContext and ends with it; no module holds any of it. (Clients of AWS are the
+process's: they hold connections alone.)
 """
 
 from __future__ import annotations

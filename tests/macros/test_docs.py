@@ -28,8 +28,9 @@ def test_the_site_shows_the_columns_of_a_model_and_no_settings(make_models: Make
     reach = [{"source": "shop.orders", "by": {"id": "id"}}]
     models.write("plain", NUMBERS.format("named_struct('_hoodie_record_key', 'mine')", 3), meta={"owner": "sales"})
     models.write("followed", NUMBERS.format("'a'", 3), meta={"affected_by": reach, "owner": "sales"})
+    models.write("part", NUMBERS.format("'a'", 3) + "{% if is_incremental() %} where id > 1{% endif %}")
     models.write("seen", "select * from {{ ref('plain') }}", materialized="view")
-    models.dbt("build", "--select", "plain", "followed")
+    models.dbt("build", "--select", "plain", "followed", "part")
     before = models.project.root / "target" / "manifest.json"
     shutil.copy(before, tmp_path)
     models.run("seen")
@@ -45,6 +46,8 @@ def test_the_site_shows_the_columns_of_a_model_and_no_settings(make_models: Make
     followed = manifest["nodes"]["model.tested.followed"]
     assert followed["meta"] == {"owner": "sales"}
     assert followed["config"]["meta"] == {"affected_by": reach, "owner": "sales"}
+    assert followed["description"] == ""
+    assert manifest["nodes"]["model.tested.part"]["description"].startswith("*This model asks is_incremental(): a run")
     orders = manifest["sources"]["source.tested.shop.orders"]
     assert orders["meta"] == {}
     assert orders["config"]["meta"]["ingest"]["key"] == ["id"]

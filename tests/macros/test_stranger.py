@@ -57,7 +57,7 @@ def some_steps(draw: random.Random, stranger: Stranger) -> None:
 
 
 ROUNDS = [
-    pytest.param(1, 1, marks=pytest.mark.systems),
+    (1, 1),
     *(pytest.param(seed, rounds, marks=pytest.mark.slow) for seed, rounds in ((1, 2), (2, 8), (3, 8))),
     *(pytest.param(seed, 12, marks=pytest.mark.long) for seed in range(4, 13)),
 ]

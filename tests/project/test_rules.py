@@ -31,7 +31,8 @@ class Project:
         """Declares a table."""
         key = f"source.shop.shop.{name}"
         self.sources[key] = {
-            "name": name, "source_name": "shop", "relation_name": f"silver.{name}", "description": "Orders.",
+            "name": name, "source_name": "shop", "schema": "silver", "identifier": name,
+            "relation_name": f"silver.{name}", "description": "Orders.",
             "source_description": "The shop.", "columns": {"id": {"description": "Key."}},
             "freshness": {"warn_after": {"count": 1, "period": "day"}, "error_after": {"count": None, "period": None}},
             "original_file_path": "models/staging/shop/_shop__sources.yml",
@@ -124,6 +125,8 @@ PARTS = {
     "by_the_command": "select 1 {% if not invocation_args_dict.get('full_refresh', false) %} where false {% endif %}",
     "by_its_item": """select 1 {% if not invocation_args_dict[ "full_refresh" ] %} where false {% endif %}""",
     "by_its_name": "{% set there = adapter.get_relation(target.database, target.schema, 'by_its_name') %} select 1",
+    "by_a_name": "{% set there = run_query('show tables like by_a_name') %} select 1",
+    "by_a_source": "select 1 where 1 > {{ run_query('select max(id) from ' ~ source('own', 'mine')).columns[0][0] }}",
     "by_a_listing": "{% set there = run_query('show tables like ' ~ this.name) %} select 1",
     "by_its_table": "select 1 where 1 > {{ run_query('select max(id) from `Lakehouse`.by_its_table').columns[0][0] }}",
 }
@@ -132,6 +135,8 @@ PARTS = {
 def by_a_macro(project: Project) -> None:
     project.nodes[MART]["depends_on"] = {"macros": ["macro.shop.newer"]}
     project.nodes[STAGING]["depends_on"] = {"macros": ["macro.shop.older"]}
+    own = {"source_name": "own", "name": "mine", "schema": "Lakehouse", "identifier": "by_a_source"}
+    project.sources["source.shop.own.mine"] = project.sources[SOURCE] | own
     calls = {"newer": ["macro.shop.newer", "macro.shop.is_incremental"], "older": ["macro.shop.ref"]}
     project.macros = {f"macro.shop.{name}": {"depends_on": {"macros": called}} for name, called in calls.items()}
     # A guard of its own reads the table as well; who only names it, or tells a hook of it, does not.
@@ -219,6 +224,11 @@ CHANGES: dict[str, tuple[Callable[[Project], object], set[str]]] = {
     "undocumented_macros": (undocumented_macros, {"newer", "_part"}),
     "macro_folders": (calling_upwards, {"newest"}),
     "incremental_parts": (by_a_macro, {"fct_orders", "guarded", "refreshed", "calling", "by_its_node", *PARTS}),
+    "unproven_increments": (
+        lambda p: p.nodes[
+            p.model("fct_more", [STAGING], "models/marts/x", materialized="incremental", tests=("unique", "not_null"))
+        ], {"fct_more"},
+    ),
     "public_models_without_contract": (
         lambda p: p.nodes[MART]["config"]["contract"].update(enforced=False), {"fct_orders"},
     ),
