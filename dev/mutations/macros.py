@@ -140,13 +140,6 @@ MACROS = (
         ("tests/athena/test_increments.py",),
     ),
     Mutation(
-        "what reads itself by the catalog's name is whole",
-        "macros/hudi/hudi_part.sql",
-        "'(?:(?:spark_catalog|awsdatacatalog)' ~ quote ~ '\\\\.' ~ quote ~ ')?'",
-        "''",
-        ("tests/macros/test_parts.py::test_a_guard_of_ones_own_loses_no_row",),
-    ),
-    Mutation(
         "a batch's index looks into all partitions",
         "macros/hudi/options_clause.sql",
         "strategy in ['merge', 'microbatch']",

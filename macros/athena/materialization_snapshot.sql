@@ -9,9 +9,14 @@
     {%- if hudi_stays(this, existing, is_replaced=false) -%}
         {%- do return({'relations': [this.incorporate(type='table')]}) -%}
     {%- endif -%}
+    {%- set renamed = [] -%}
+    {%- for name in ['dbt_valid_from', 'dbt_valid_to', 'dbt_scd_id', 'dbt_updated_at', 'dbt_is_deleted']
+        if (config.get('snapshot_meta_column_names') or {})[name] -%}
+        {%- do renamed.append(name) -%}
+    {%- endfor -%}
     {%- for setting, is_refused, instead in [
         ('dbt_valid_to_current', config.get('dbt_valid_to_current'), 'none, which leaves it null: no version would ever end'),
-        ('snapshot_meta_column_names', ((config.get('snapshot_meta_column_names') or {}).values() | select | list), 'none: its second run would fail'),
+        ('snapshot_meta_column_names', renamed, 'none: its second run would fail'),
         ('unique_key', (config.get('unique_key') is not string), 'one column, as surrogate_key makes of several: the third run would fail'),
     ] if is_refused -%}
         {{ exceptions.raise_compiler_error(
