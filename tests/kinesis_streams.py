@@ -94,7 +94,7 @@ def _varint(value: int) -> bytes:
 
 
 @contextmanager
-def throttled(times: int) -> Iterator[Callable[[], int]]:
+def throttled(times: int, code: str = "ProvisionedThroughputExceededException") -> Iterator[Callable[[], int]]:
     """The stand-in of this process refuses so many reads, as Kinesis does the sixth of a second; how many are left."""
     left = times
     read = models.KinesisBackend.get_records
@@ -103,7 +103,7 @@ def throttled(times: int) -> Iterator[Callable[[], int]]:
         nonlocal left
         if left:
             left -= 1
-            raise JsonRESTError("ProvisionedThroughputExceededException", "Rate exceeded for shard")
+            raise JsonRESTError(code, "Rate exceeded for shard")
         return read(*arguments, **named)
 
     with pytest.MonkeyPatch.context() as patch:

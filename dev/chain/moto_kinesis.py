@@ -1,8 +1,9 @@
 """A stand-in for Kinesis Data Streams: moto's server, with what its shards do otherwise than Amazon's.
 
 moto 5.2 numbers the records of each shard from 1, puts records into shards that were split, copies those of merged
-shards into the new one, and never says that a closed shard has ended. Amazon's documentation of resharding, of
-`SequenceNumber` and of `GetRecords` has it as it is here.
+shards into the new one, never says that a closed shard has ended, and wants the stream's name beside the token of the
+next shards. Amazon's documentation of resharding, of `SequenceNumber`, `GetRecords` and `ListShards` has it as it is
+here.
 """
 
 from __future__ import annotations
@@ -101,10 +102,23 @@ def _get_records_to_the_end(
     return after if shard.is_open or behind_ms else None, records, behind_ms
 
 
+def _list_shards(
+    self: models.KinesisBackend, stream_arn: str | None, stream_name: str | None, limit: int, next_token: str | None
+) -> tuple[list[models.Shard], str | None]:
+    if next_token and (stream_arn or stream_name):
+        raise InvalidArgumentError("NextToken and StreamName cannot be provided together.")
+    name, _, begin = next_token.rpartition("/") if next_token else (stream_name, "", "0")
+    stream = self.describe_stream(stream_arn=stream_arn, stream_name=name)
+    shards = sorted(stream.shards.values(), key=lambda each: each.shard_id)
+    end = int(begin) + limit
+    return shards[int(begin) : end], f"{name}/{end}" if end < len(shards) else None
+
+
 def as_amazon_does() -> None:
     """From now on, streams of this process behave as Amazon's."""
     models.Shard = AmazonsShard  # type: ignore[misc]
     models.Stream = AmazonsStream  # type: ignore[misc]
+    models.KinesisBackend.list_shards = _list_shards  # type: ignore[assignment, method-assign]
     models.KinesisBackend.get_records = _get_records_to_the_end  # type: ignore[assignment, method-assign]
 
 

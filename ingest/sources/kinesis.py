@@ -49,6 +49,7 @@ class UnreadShards(Unread):
     """Records of a stream that have not been landed.
 
     How many there are is not known before they are read: a look reads some of each shard, and a portion goes on there.
+    Read as a whole it is a portion, too: the driver holds what it reads.
 
     Attributes
     ----------
@@ -87,17 +88,17 @@ class UnreadShards(Unread):
         return position_text(KIND, self.before.as_json())
 
     def portion(self) -> UnreadShards:
-        return replace(self, taken=self._reader.take(self.connection.batch_records, self.connection.batch_bytes))
+        return replace(self, taken=self._bounded)
 
     def is_all_of(self, listed: Unread) -> bool:
         return self.taken is not None and self.taken.is_all
 
     def read(self) -> RawRecords:
-        taken = self.taken or self._reader.take(None, None)
+        taken = self.taken or self._bounded
         return RawRecords(frame_of(self.spark, taken.events), len(taken.events))
 
     def after(self, withheld: Withheld = NOTHING_WITHHELD) -> str:
-        taken = self.taken or self._reader.take(None, None)
+        taken = self.taken or self._bounded
         shards = dict(taken.after)
         for shard in self.stream.shards:
             first = withheld.offsets.get((self.stream.name, shard.number))
@@ -140,6 +141,11 @@ class UnreadShards(Unread):
             return read.ends()
         latest = offset_of(None, self.stream.at_ms)
         return {(self.stream.name, shard.number): latest for shard in self.stream.shards if not shard.is_closed}
+
+    @cached_property
+    def _bounded(self) -> Taken:
+        """What a batch may hold: the driver holds it."""
+        return self._reader.take(self.connection.batch_records, self.connection.batch_bytes)
 
     @cached_property
     def _reader(self) -> Reader:

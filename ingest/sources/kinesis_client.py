@@ -33,8 +33,14 @@ _ATTEMPTS = 10
 _LATER = ("Throttl", "ThroughputExceeded", "LimitExceeded", "InternalFailure", "ServiceUnavailable", "InternalServer")
 _REFUSED = ("AccessDenied", "UnrecognizedClient", "InvalidSignature", "ExpiredToken", "InvalidClientToken", "KMS",
             "IncompleteSignature", "MissingAuthentication", "OptInRequired", "NotAuthorized")  # fmt: skip
+# As many as one answer has at most (`ListShards`).
+_SHARDS_A_PAGE = 10_000
 # A shard is read five times a second at most, by all that read it: a watch leaves most of that to the batches.
 _WATCHED_EVERY_S, _SOONEST_S = 1.0, 0.2
+
+
+class IteratorExpiredError(UnavailableError):
+    """Where a shard was read up to was asked for five minutes ago or more."""
 
 
 @dataclass(frozen=True, order=True)
@@ -130,11 +136,20 @@ class StreamClient:
         with _told(name):
             answer = self._client.describe_stream_summary(StreamName=name)
             told = answer["StreamDescriptionSummary"]
-            pages = self._client.get_paginator("list_shards").paginate(StreamName=name)
-            listed = [shard for page in pages for shard in page["Shards"]]
+            listed = self._listed(name)
         created = _ms(told["StreamCreationTimestamp"])
         retention = int(told["RetentionPeriodHours"]) * 3_600_000
         return Stream(name, created, retention, _now(answer), _shards(listed))
+
+    def _listed(self, name: str) -> list[Mapping[str, Any]]:
+        """All shards of a stream. boto3's own pages ask for the next one by the stream's name too, which is refused."""
+        asked: dict[str, Any] = {"StreamName": name}
+        listed: list[Mapping[str, Any]] = []
+        while asked:
+            page = self._client.list_shards(MaxResults=_SHARDS_A_PAGE, **asked)
+            listed += page["Shards"]
+            asked = {"NextToken": page["NextToken"]} if page.get("NextToken") else {}
+        return listed
 
     def iterator(self, stream: str, shard: str, *, after: str | None = None, since_ms: int | None = None,
                  at: str | None = None) -> str:  # fmt: skip
@@ -162,6 +177,8 @@ class StreamClient:
         ------
         InputError, UnavailableError
             As `stream`.
+        IteratorExpiredError
+            The iterator is older than five minutes: another one goes on at the same place.
         """
         with _told(where):
             answer = self._client.get_records(ShardIterator=iterator, Limit=limit)
@@ -198,6 +215,10 @@ def _of_the_api(code: str, message: str, where: str) -> InputError:
             where=where,
             expected="the stream that the table's events are put into, named as `topic`",
             action="check `topic` in the declaration, and region and account of the connection",
+        )
+    if code.startswith("ExpiredIterator"):
+        return IteratorExpiredError(
+            told, where=where, expected="an iterator of the last five minutes", action="run again"
         )
     if any(part in code for part in _LATER):
         return _unavailable(f"Kinesis does not serve this now, after {_ATTEMPTS} attempts: {told}", where)

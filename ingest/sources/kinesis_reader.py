@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ingest.sources.kinesis_client import Page, Shard, Stream, StreamClient, offset_of
+from ingest.sources.kinesis_client import IteratorExpiredError, Page, Shard, Stream, StreamClient, offset_of
 from ingest.sources.kinesis_records import Columns, Places
 
 # The API's own limits of a read, in records and bytes, and of the reads of a shard: five a second.
@@ -269,9 +269,15 @@ class Reader:
         """The next records of a shard, not sooner than it may be asked."""
         time.sleep(max(0.0, reading.due - time.monotonic()))
         stream, shard, position = self._stream.name, reading.shard.name, reading.position
-        if not reading.iterator:
-            reading.iterator = self._client.iterator(stream, shard, after=position.after, since_ms=position.since_ms)
-        page = self._client.page(reading.iterator, f"{stream}, {shard}", limit=limit)
+
+        def page_of(iterator: str) -> Page:
+            begins = iterator or self._client.iterator(stream, shard, after=position.after, since_ms=position.since_ms)
+            return self._client.page(begins, f"{stream}, {shard}", limit=limit)
+
+        try:
+            page = page_of(reading.iterator)
+        except IteratorExpiredError:
+            page = page_of("")  # other shards were asked meanwhile, or the machine slept
         reading.due = time.monotonic() + _PAUSE_S
         return page
 

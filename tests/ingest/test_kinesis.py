@@ -290,6 +290,35 @@ def test_throttled_reads_are_tried_again(connection: KinesisConnection, monkeypa
     kinesis_client._client.cache_clear()
 
 
+def test_an_iterator_that_has_expired_is_asked_for_again(connection: KinesisConnection) -> None:
+    """One lives five minutes, which other shards may take, or a machine that sleeps."""
+    played = Played(connection)
+    played.put_events([1, 2, 4])
+    with throttled(2, "ExpiredIteratorException") as left:
+        played.run(1000, 1)
+        assert left() == 0
+    assert sorted(value for value, _ in played.read) == sorted(played.put)
+
+
+def test_more_shards_than_one_answer_has_are_listed(
+    connection: KinesisConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Amazon refuses the stream's name beside the token of the next ones, which boto3's own pages send."""
+    monkeypatch.setattr(kinesis_client, "_SHARDS_A_PAGE", 2)
+    DrivenStream(connection, name := next(_NAMES), shards=5)
+    assert [shard.number for shard in StreamClient(connection).stream(name).shards] == [*range(5)]
+
+
+def test_a_look_reads_no_more_than_a_batch(connection: KinesisConnection) -> None:
+    """As `lake plan` does: the driver holds what it reads."""
+    played = Played(connection)
+    played.put_events(BOTH * 20)
+    unread = replace(played.unread(), connection=connection.model_copy(update={"batch_records": 10}))
+    assert 10 <= len(unread._bounded.events) < len(played.put)  # the last records may be aggregated
+    after = KinesisPosition.of_json(json.loads(unread.after())["position"])
+    assert after != KinesisPosition.of_json(json.loads(unread.position)["position"])
+
+
 def test_what_cannot_be_asked_says_why(connection: KinesisConnection, monkeypatch: pytest.MonkeyPatch) -> None:
     silent = connection.model_copy(update={"endpoint_url": f"http://127.0.0.1:{free_port()}"})
     with pytest.raises(UnavailableError, match="Kinesis does not answer"):
