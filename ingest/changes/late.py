@@ -29,6 +29,7 @@ from ingest.changes.position import (
 )
 from ingest.config.tables import Table
 from ingest.schema.change import problem as problem_of
+from ingest.schema.connectors import order_of
 
 
 def is_late(watermark: str, unplaced: str) -> Expression:
@@ -50,6 +51,13 @@ def is_late(watermark: str, unplaced: str) -> Expression:
 
 class Truncate(NamedTuple):
     """The source's last truncate: its `__position`, '' for none, and its `__source_ts_ms`."""
+
+    position: str = ""
+    source_ms: int | None = None
+
+
+class Purged(NamedTuple):
+    """The tombstones that were removed for good: their greatest `__position`, '' for none, and `__source_ts_ms`."""
 
     position: str = ""
     source_ms: int | None = None
@@ -82,7 +90,7 @@ def judge_late(
     *,
     number: int,
     truncate: Truncate,
-    purged: str,
+    purged: Purged,
     awaits_deletes: bool,
 ) -> DataFrame:
     """Late changes against what silver holds.
@@ -98,9 +106,10 @@ def judge_late(
     truncate:
         The last one: what is older is gone.
     purged:
-        The greatest position of a tombstone that was removed for good: of a key that silver does not know, an event
-        at or before it may be older than its delete, and nothing can say so any more. A change without a log position
-        is at or before it where it was delivered before it in its partition. A delete changes nothing there.
+        The tombstones that were removed for good: of a key that silver does not know, an event at or before the
+        greatest of their positions may be older than its delete, and nothing can say so any more. A change without a
+        log position is at or before it where it was delivered before it in its partition. A delete changes nothing
+        there. Where positions of two rows say nothing of each other, the times in the source do.
     awaits_deletes:
         Bare tombstones wait in the quarantine, and may be replayed as deletes: a change that is delivered again moves
         its row behind those between the two, which a connector that goes on from further back sends again as well.
@@ -113,7 +122,7 @@ def judge_late(
         `__carried` of the row that silver holds.
     """
     joined = _with_held(late, silver, table, number=number).withColumn("_lake_unplaced", is_unplaced(table))
-    joined = joined.withColumn("__position", F.coalesce(_raised(table, purged), F.col("__position")))
+    joined = joined.withColumn("__position", F.coalesce(_raised(table, purged.position), F.col("__position")))
     counts_again = _counts_again(table, awaits_deletes=awaits_deletes)
     outcome = _outcome(table, counts_again, truncate=truncate, purged=purged)
     problem = F.when(
@@ -220,12 +229,14 @@ def _counts_again(table: Table, *, awaits_deletes: bool) -> Expression:
     return counts_again
 
 
-def _outcome(table: Table, counts_again: Expression, *, truncate: Truncate, purged: str) -> Expression:
+def _outcome(table: Table, counts_again: Expression, *, truncate: Truncate, purged: Purged) -> Expression:
     """`_lake_outcome`, of changes with their raised positions."""
     position, log, held_log = F.col("__position"), log_of(), F.substring_index("_lake_held", "/", 1)
     # The delete itself, in a file that is read again beside others, has another order within it.
     up_to = F.when(is_delete() & ~F.col("_lake_unplaced"), log).otherwise(position)
-    is_before = (up_to <= purged) & (~F.col("_lake_unplaced") | _is_beside(purged))
+    is_before = (up_to <= purged.position) & (~F.col("_lake_unplaced") | _is_beside(purged.position))
+    if order_of(table).is_of_each_row and purged.source_ms is not None:
+        is_before = F.coalesce(F.col("__source_ts_ms") <= purged.source_ms, is_before)
     unknowable = F.col("_lake_held").isNull() & is_before
     # What was written before a topic got more partitions is in another one: no offset tells which came first.
     held_by_delivery = F.col("_lake_held_unplaced") & ~(_is_in_other_partition() & (log > held_log))

@@ -17,7 +17,7 @@ from typing import Protocol
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from ingest.changes.late import Truncate, is_late, judge_late, precedes_truncate
+from ingest.changes.late import Purged, Truncate, is_late, judge_late, precedes_truncate
 from ingest.changes.latest import ranked
 from ingest.changes.position import (
     is_read,
@@ -275,7 +275,7 @@ def _late(batch: Batch) -> Batch:
             table,
             number=batch.found.late,
             truncate=batch.truncate,
-            purged=before.purged,
+            purged=Purged(before.purged, before.purged_ms),
             awaits_deletes=before.awaits_deletes,
         )
     )

@@ -16,6 +16,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -115,11 +116,13 @@ class Place:
 
 @dataclass(frozen=True)
 class _Quarantined:
-    """Quarantined events of keys; `unsearched`: how many of the table's have no key to be found by."""
+    """Quarantined events of keys; `unsearched`: how many of the table's have no key to be found by; `places`: the keys'
+    own, with where their events stand (`key`, `__position`), None where nothing is quarantined."""
 
     ledger: Ledger
     place: Place
     unsearched: int
+    places: DataFrame | None
 
 
 def lines_of(file: Path) -> Iterator[str]:
@@ -205,8 +208,10 @@ def _erase(silver: SilverTable, state: State, keys: Sequence[Key], held: ExitSta
     if is_in_cuts:
         require_at_cut(spark, table, state.instant)
     known = _record_keys(spark, table, keys).localCheckpoint()
-    after = remember(known, table, state).after_removal()
     quarantined = [_quarantined(silver, state, known, *found) for found in quarantine.kept(spark, table)]
+    of_silver = _silver(silver, state, known).rows.select(_key_text(table), "__position")
+    places = reduce(DataFrame.unionByName, (each.places for each in quarantined if each.places is not None), of_silver)
+    after = remember(known, table, state, places).after_removal()
     found = (_silver(silver, after, known), _history(silver, after, known, held))
     # All is removed before what takes long: the search of every file.
     removed = [(place, _remove(place)) for place in found if place is not None]
@@ -248,6 +253,10 @@ def _record_keys(spark: SparkSession, table: Table, keys: Sequence[Key]) -> Data
     )
 
 
+def _key_text(table: Table) -> Expression:
+    return F.col(f"`{table.record_key}`").cast("string").alias("key")
+
+
 def _silver(silver: SilverTable, state: State, keys: DataFrame) -> Place:
     table = silver.table
     is_gone = F.col(f"`{table.record_key}`").cast("string") == F.col("key")
@@ -272,23 +281,24 @@ def _quarantined(silver: SilverTable, state: State, keys: DataFrame, ledger: Led
     """The quarantine, or what was replayed, with the events of the keys; `kept`: those of the table."""
     spark, table = silver.spark, silver.table
     kept = kept.localCheckpoint()
-    rows, unsearched = kept, 0
+    rows, unsearched, places = kept, 0, None
     if not kept.isEmpty():
         planned, decoded = decoded_again(silver, state, kept)
         placed = with_position(decoded, planned.table)
         is_unknown = all_null([F.col(f"`{name}`") for name in table.key]) & ~F.coalesce(
             F.col("__op") == "t", F.lit(False)
         )
-        key = F.col(f"`{table.record_key}`").cast("string").alias("key")
+        key = _key_text(table)
         place = {**quarantine.PLACE, "line": "_lake_order"}
         known = placed.select(
-            *(F.col(name).alias(of) for of, name in place.items()), key, is_unknown.alias("unknown")
+            *(F.col(name).alias(of) for of, name in place.items()), key, "__position", is_unknown.alias("unknown")
         ).localCheckpoint()
         unsearched = known.where("unknown").count()
-        found = known.join(F.broadcast(keys), "key", "left_semi").select(*place)
+        of_keys = known.join(F.broadcast(keys), "key", "left_semi").localCheckpoint()
+        found, places = of_keys.select(*place), of_keys.where("__position is not null").select("key", "__position")
         rows = kept.join(F.broadcast(found), [*place], "left_semi").select(*kept.columns).localCheckpoint()
     ids = rows.select(F.col("quarantine_id").alias("key"))
-    return _Quarantined(ledger, Place(ledger.hudi(spark), rows, ids, holds_visible_rows=True), unsearched)
+    return _Quarantined(ledger, Place(ledger.hudi(spark), rows, ids, holds_visible_rows=True), unsearched, places)
 
 
 def _remove(place: Place) -> int:

@@ -19,7 +19,8 @@ def purge(spark: SparkSession, table: Table, now: datetime | None = None) -> int
 
     A tombstone's age is the time since the commit that wrote it. Silver remembers the greatest position of those it
     removed: an event that turns up later, is not newer than that, and is of a key silver does not know, may be older
-    than the delete of its row. Nothing can tell any more; it is quarantined.
+    than the delete of its row. Nothing can tell any more; it is quarantined. Where each row has an order of its own (a
+    version, the shards of DynamoDB), the greatest time in the source says it instead.
 
     Raises
     ------
@@ -44,10 +45,14 @@ def _purge(silver: SilverTable, state: State, days: int, now: datetime | None) -
     silver.require_buckets(state)
     until = (now or datetime.now(UTC)) - timedelta(days=days)
     old = silver.read().where("__deleted = 'true'").where(F.col("_hoodie_commit_time") < instant_of(until))
-    found = old.agg(F.count("*").alias("rows"), F.max("__position").alias("newest")).first()
+    newest, last = F.max("__position").alias("newest"), F.max("__source_ts_ms").alias("last_ms")
+    found = old.agg(F.count("*").alias("rows"), newest, last).first()
     assert found is not None
     if found["rows"]:
-        kept = state.after_removal(purged=max(state.purged, found["newest"]))
+        times = [each for each in (state.purged_ms, found["last_ms"]) if each is not None]
+        # Of what an earlier version has purged no time is known.
+        last_ms = max(times) if times and (state.purged_ms is not None or not state.purged) else None
+        kept = state.after_removal(purged=max(state.purged, found["newest"]), purged_ms=last_ms)
         silver.delete(old, kept)
         silver.register()
     return int(found["rows"])

@@ -135,6 +135,11 @@ class Order(ABC):
     def told(self) -> str:
         """What it orders by: places of two orders are not compared with each other."""
 
+    @property
+    def is_of_each_row(self) -> bool:
+        """Whether places tell the order of one row's changes alone: of two rows the greater one need not be later."""
+        return False
+
     @abstractmethod
     def position(self) -> Expression:
         """Where a change stands, as a text that sorts as the log does; null where an event has no place in it."""
@@ -278,7 +283,11 @@ class ChangeTableOrder(LogOrder):
 
 @dataclass(frozen=True)
 class SequenceOrder(LogOrder):
-    """A DynamoDB stream: the sequence number of its records, up to 40 digits."""
+    """A DynamoDB stream: the sequence number of its records, up to 40 digits. Each shard counts by itself."""
+
+    @property
+    def is_of_each_row(self) -> bool:
+        return True
 
     def position(self) -> Expression:
         return _sortable("__sequence_number", T.StringType())
@@ -295,6 +304,12 @@ class DeclaredOrder(Order):
     """`order_by`: the declared columns, of the table or of Debezium's metadata. Of a tie the later delivered counts."""
 
     types: tuple[T.DataType, ...] = ()
+
+    @property
+    def is_of_each_row(self) -> bool:
+        """A number may be a version, which each row counts by itself; a time is none."""
+        is_clock = self.columns[0].startswith("__source_ts") or isinstance(self.types[0], T.TimestampType | T.DateType)
+        return not is_clock
 
     @property
     def told(self) -> str:

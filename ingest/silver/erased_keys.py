@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from ingest.changes.position import delivery_of, epoch_of, is_unplaced, log_of
 from ingest.config.tables import Table
 from ingest.errors import WriteError
+from ingest.schema.connectors import order_of
 from ingest.schema.masking import fingerprint, keyed_hash, salt_of, with_salt
 from ingest.silver.ledger import Ledger
 from ingest.silver.state import State
@@ -32,7 +33,7 @@ def erased_keys(schema: str) -> Ledger:
     return Ledger(schema, "_erased", key="erased_id", ordering="position")
 
 
-def remember(keys: DataFrame, table: Table, state: State) -> State:
+def remember(keys: DataFrame, table: Table, state: State, places: DataFrame) -> State:
     """Writes the keys to the table of erased keys; the state with all that are erased by now.
 
     Keys that the table of erased keys has lost stay in the state: they are to be erased again.
@@ -43,6 +44,10 @@ def remember(keys: DataFrame, table: Table, state: State) -> State:
         Column `key`: record keys as text.
     state:
         Of silver: events that are no later than what it has read are ignored from now on, if of such a key.
+    places:
+        Columns `key` and `__position`: where the changes stand that are known of the keys. Looked at where each row has
+        an order of its own: the last of its own changes is what was read of it. Of a key without any the time of the
+        erasure says it.
 
     Raises
     ------
@@ -52,13 +57,20 @@ def remember(keys: DataFrame, table: Table, state: State) -> State:
     salt = salt_of(table)
     log, _, delivered = state.watermark.partition("/")
     offset = max(delivered.partition("-")[2], state.unplaced)
-    hashed = with_salt(keys, table).select(_hash(F.col("key"), table, salted=bool(salt)).alias("key_hash"))
+    read_to = F.lit(f"{log}/{offset}")
+    if order_of(table).is_of_each_row:
+        last = places.groupBy("key").agg(F.max(F.substring_index("__position", "/", 1)).alias("_lake_log"))
+        keys = keys.join(F.broadcast(last), "key", "left")
+        read_to = F.concat(F.coalesce("_lake_log", F.lit("")), F.lit(f"/{offset}"))
+    hashed = with_salt(keys, table).select(
+        _hash(F.col("key"), table, salted=bool(salt)).alias("key_hash"), read_to.alias("position")
+    )
     rows = hashed.select(
         F.sha2(F.concat_ws("|", F.lit(table.name), "key_hash"), 256).alias("erased_id"),
         F.lit(table.name).alias("source_table"),
         "key_hash",
         F.lit(fingerprint(salt) if salt else "").alias("salt"),
-        F.lit(f"{log}/{offset}").alias("position"),
+        "position",
         F.current_timestamp().alias("erased_at"),
     )
     erased_keys(table.schema).write(keys.sparkSession, rows, "upsert")

@@ -75,6 +75,8 @@ class State:
         Its `__source_ts_ms`; None where there was none, and in commits of older versions.
     purged:
         The greatest `__position` of a tombstone that was removed for good.
+    purged_ms:
+        The greatest `__source_ts_ms` of these; None where it is not known of all.
     removals:
         How many times rows were removed for good, by `lake purge` or `lake erase`: increments of dbt compare it.
     unplaced:
@@ -132,6 +134,7 @@ class State:
     truncated: str = ""
     truncated_ms: int | None = None
     purged: str = ""
+    purged_ms: int | None = None
     removals: int = 0
     unplaced: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from unittest.mock import Mock
 from urllib.parse import urlparse
 
 import pytest
-from conftest import MakeProject, pg, table_of
+from conftest import MakeProject, pg, table_of, unwrapped
 from continuously import landing, wait_until
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -512,3 +512,38 @@ def test_a_folder_is_landed_in_portions_and_the_table_made_for_all_of_it(
     project.deliver("shop.note", 60, [note("u", 100, 1, "b")])
     project.deliver("shop.note", 61, [note("u", 101, 1, "c")])
     assert project.land_well(spark)["note"].counts == Counts(read=2, applied=2), "a file at least"
+
+
+def version(op: str, note_id: int, number: int, at_ms: int) -> dict[str, Any]:
+    """A change that its row's own version orders, at a time in the source."""
+    event = unwrapped(op, {}, {"note_id": note_id, "title": f"of {number}", "version": number})
+    return {**event, "__source_ts_ms": at_ms}
+
+
+@pytest.mark.parametrize("does", ["purge", pytest.param("erase", marks=pytest.mark.slow)])
+def test_what_is_removed_for_good_says_nothing_of_other_rows_versions(
+    does: str, make_project: MakeProject, spark: SparkSession
+) -> None:
+    """Each row counts its versions by itself: a new one begins below those of others that are gone."""
+    columns = {"note_id": "int", "title": "string", "version": "int"}
+    now = int(datetime.now(UTC).timestamp() * 1000)
+    declared = table_of("note", columns, ["note_id"], deletes="hard", delete_retention_days=7, order_by=["version"])
+    del declared["config"]["meta"]["ingest"]["connector"]
+    project = make_project({"tables": [declared]})
+    (table,) = project.source().tables
+    first = [version("c", 1, 900, 1), version("d", 1, 901, 5), version("c", 2, 5000, 1), version("c", 3, 1, 1)]
+    project.deliver("shop.note", 0, [*first, version("u", 3, 2, 4)])
+    project.land_well(spark)
+    if does == "purge":
+        assert purge(spark, table, datetime.now(UTC) + timedelta(days=8)) == 1
+    else:
+        erase(spark, table, [("1",), ("3",)])
+    late = [version("u", 1, 899, 3), version("u", 3, 2, 4)]
+    later = [version("c", 1, 902, now + 60_000)] if does == "erase" else []
+    project.deliver("shop.note", 5, [*late, *later, version("c", 4, 1, now + 60_000)])
+    counts = project.land_well(spark)["note"].counts
+    rows = {row["note_id"]: row["version"] for row in project.rows(spark, "note", "note_id", "version")}
+    if does == "purge":
+        assert (counts, rows) == (Counts(read=3, applied=1, duplicate=1, quarantined=1), {2: 5000, 3: 2, 4: 1})
+    else:
+        assert (counts.read, counts.applied, rows) == (4, 2, {1: 902, 2: 5000, 4: 1})
