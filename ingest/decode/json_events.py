@@ -328,8 +328,14 @@ def _decode_enveloped(
     for column in metadata:
         fields[column.name] = Field(F.col("_lake_event." + ".".join(column.envelope)), T.StringType())
     fields["__deleted"] = Field((op == "d").cast("string"), T.StringType())
-    former = {name: F.col(f"_lake_event.before.`{name}`") for name in table.key}
-    later = {name: F.col(f"_lake_event.after.`{name}`") for name in table.key}
+
+    def image_of(side: str, name: str) -> Expression:
+        if name not in others:
+            return F.col(f"_lake_event.{side}.`{name}`")
+        # Two names that differ by case alone are one to Spark.
+        return F.coalesce(*(F.get_json_object("_lake_json", f"$.{side}['{each}']") for each in (name, others[name])))
+
+    former, later = ({name: image_of(side, name) for name in table.key} for side in ("before", "after"))
     no_event = [envelope_problem(op, F.col("_lake_row").isNull(), table), moved_problem(op, former, later)]
     return _typed_json(parsed, table, fields, seen, reading, source, within="$.after", no_event=no_event)
 

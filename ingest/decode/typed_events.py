@@ -272,7 +272,7 @@ class _Envelope(_Row):
             chosen = self.op == "d" if side == "before" else self.op != "d"
             has_no_row = F.when(chosen, F.col(f"event.{side}").isNull()).otherwise(has_no_row)
         images = [_struct(self.event, side) for side in self.sides]
-        keyed = [name for name in table.key if len(images) > 1 and all(name in image.names for image in images)]
+        keyed = [name for name in table.key if len(images) > 1 and all(_has_once(image, name) for image in images)]
         former, later = ({name: F.col(f"event.{side}.`{name}`") for name in keyed} for side in IMAGES[:2])
         moved = [moved_problem(self.op, former, later)] if keyed else []
         return [envelope_problem(self.op, has_no_row, table), *moved]
@@ -287,6 +287,11 @@ def is_envelope_type(event: T.StructType) -> bool:
 
 def _type_of(event: T.StructType, name: str) -> T.DataType | None:
     return event[name].dataType if name in event.names else None
+
+
+def _has_once(image: T.StructType, name: str) -> bool:
+    """Whether an image has the column, and no other one whose name differs by case alone: both are one to Spark."""
+    return name in image.names and [each.lower() for each in image.names].count(name.lower()) == 1
 
 
 def _struct(event: T.StructType, name: str) -> T.StructType:
