@@ -34,7 +34,7 @@ down: setup  ## Stop it; databases, Kafka and the registry keep their data, the 
 logs: setup  ## The end of its logs (FOLLOW=1: go on)
 	@python -m dev.chain logs $(if $(FOLLOW),--follow)
 
-test: setup  ## The tests that need no server, in two processes
+test: setup  ## Of the tests that need no server a choice of each kind, in two processes (make test-slow has the rest)
 	pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 40 --durations-min 5
 
 test-real: setup  ## The tests against real servers, whose packages dev/servers.sh installs (Debian; as root or by sudo)

@@ -43,14 +43,14 @@ def table_problem(table: Table) -> Expression:
     """A change that does not say its table, or not whole, may be a row of another one."""
     told = "table_include_list says which: the connector's add.fields must hold db, schema and table"
     return F.when(source_table().isNull(), problem_of("unknown_table", f"no table, and {told}")).when(
-        ~_is_named(table) & _lacks_parts(table),
+        _lacks_parts(table) & ~_is_named(table),
         problem_of("unknown_table", "table ", source_table(), f", which may be one of another schema, and {told}"),
     )
 
 
 def is_of_several(table: Table) -> bool:
     """Whether the rows may be of several tables of the source, as of shards: not where one is named, by no pattern."""
-    names = [re.sub(r"\\\.|\[\.\]", ".", pattern) for pattern in table.options.table_include_list]
+    names = [_POINT.sub("", pattern) for pattern in table.options.table_include_list]
     is_pattern = any(re.search(r"[\\*+?{}\[\]()|^$]", name) for name in names)
     return table.options.topic_pattern is not None or len(names) > 1 or is_pattern
 

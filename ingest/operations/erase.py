@@ -294,7 +294,7 @@ def _quarantined(silver: SilverTable, state: State, keys: DataFrame, ledger: Led
             *(F.col(name).alias(of) for of, name in place.items()), key, "__position", is_unknown.alias("unknown")
         ).localCheckpoint()
         unsearched = known.where("unknown").count()
-        of_keys = known.join(F.broadcast(keys), "key", "left_semi").localCheckpoint()
+        of_keys = known.join(F.broadcast(keys), "key", "left_semi")
         found, places = of_keys.select(*place), of_keys.where("__position is not null").select("key", "__position")
         rows = kept.join(F.broadcast(found), [*place], "left_semi").select(*kept.columns).localCheckpoint()
     ids = rows.select(F.col("quarantine_id").alias("key"))

@@ -57,12 +57,10 @@ class FilesPosition:
 
     def pending(self, listed: Iterable[EventFile]) -> list[EventFile]:
         """The listed files that hold events and are not part of this position, in order of partition and offset."""
-        known = {file.path: file for file in (*self.files, *self.partly)}
-        found = (
-            _since(known.get(file.path), file)
-            for file in listed
-            if file.encoding is not None and file not in self.files
-        )
+        unread = [file for file in listed if file.encoding is not None and file not in self.files]
+        # Of all that were landed, only where there is something to ask for.
+        known = {file.path: file for file in (*self.files, *self.partly)} if unread else {}
+        found = (_since(known.get(file.path), file) for file in unread)
         return sorted(found, key=lambda file: (file.partition, file.start_offset, file.path))
 
     def advanced(

@@ -13,7 +13,7 @@
         {%- do return(dbt.materialization_table_spark()) -%}
     {%- endif -%}
     {%- set target_relation = this.incorporate(type='table') -%}
-    {%- if hudi_stays(target_relation, hudi_present(this)) -%}
+    {%- if hudi_reads_a_part() and hudi_stays(target_relation, hudi_present(this)) -%}
         {%- do hudi_drop_wanted(target_relation, hudi_wanted(target_relation, compiled_code), compiled_code) -%}
         {%- do return({'relations': [target_relation]}) -%}
     {%- endif -%}
