@@ -46,12 +46,12 @@ def _purge(silver: SilverTable, state: State, days: int, now: datetime | None) -
     until = (now or datetime.now(UTC)) - timedelta(days=days)
     old = silver.read().where("__deleted = 'true'").where(F.col("_hoodie_commit_time") < instant_of(until))
     newest, last = F.max("__position").alias("newest"), F.max("__source_ts_ms").alias("last_ms")
-    found = old.agg(F.count("*").alias("rows"), newest, last).first()
+    found = old.agg(F.count("*").alias("rows"), F.count("__source_ts_ms").alias("timed"), newest, last).first()
     assert found is not None
     if found["rows"]:
-        times = [each for each in (state.purged_ms, found["last_ms"]) if each is not None]
-        # Of what an earlier version has purged no time is known.
-        last_ms = max(times) if times and (state.purged_ms is not None or not state.purged) else None
+        # Of what an earlier version has purged no time is known, nor of a delete that does not say it.
+        is_timed = found["timed"] == found["rows"] and (state.purged_ms is not None or not state.purged)
+        last_ms = max(found["last_ms"], state.purged_ms or found["last_ms"]) if is_timed else None
         kept = state.after_removal(purged=max(state.purged, found["newest"]), purged_ms=last_ms)
         silver.delete(old, kept)
         silver.register()

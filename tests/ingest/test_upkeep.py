@@ -514,7 +514,7 @@ def test_a_folder_is_landed_in_portions_and_the_table_made_for_all_of_it(
     assert project.land_well(spark)["note"].counts == Counts(read=2, applied=2), "a file at least"
 
 
-def version(op: str, note_id: int, number: int, at_ms: int) -> dict[str, Any]:
+def version(op: str, note_id: int, number: int, at_ms: int | None) -> dict[str, Any]:
     """A change that its row's own version orders, at a time in the source."""
     event = unwrapped(op, {}, {"note_id": note_id, "title": f"of {number}", "version": number})
     return {**event, "__source_ts_ms": at_ms}
@@ -547,3 +547,19 @@ def test_what_is_removed_for_good_says_nothing_of_other_rows_versions(
         assert (counts, rows) == (Counts(read=3, applied=1, duplicate=1, quarantined=1), {2: 5000, 3: 2, 4: 1})
     else:
         assert (counts.read, counts.applied, rows) == (4, 2, {1: 902, 2: 5000, 4: 1})
+
+
+def test_where_a_purged_delete_says_no_time_its_version_decides(make_project: MakeProject, spark: SparkSession) -> None:
+    """By the times of the others an event from before that delete would bring its row back."""
+    columns = {"note_id": "int", "title": "string", "version": "int"}
+    declared = table_of("note", columns, ["note_id"], deletes="hard", delete_retention_days=7, order_by=["version"])
+    del declared["config"]["meta"]["ingest"]["connector"]
+    project = make_project({"tables": [declared]})
+    (table,) = project.source().tables
+    deletes = [version("d", 1, 9, None), version("d", 2, 3, 5)]
+    project.deliver("shop.note", 0, [version("c", 1, 1, 1), version("c", 2, 1, 1), version("c", 3, 20, 1), *deletes])
+    project.land_well(spark)
+    assert purge(spark, table, datetime.now(UTC) + timedelta(days=8)) == 2
+    project.deliver("shop.note", 5, [version("u", 1, 8, 100)])
+    assert project.land_well(spark)["note"].counts == Counts(read=1, quarantined=1)
+    assert project.rows(spark, "note", "note_id") == [{"note_id": 3}]
