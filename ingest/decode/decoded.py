@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ingest.config.tables import Column, Table
-from ingest.decode.fields import EVENT_AS_JSON, Converted, Field
+from ingest.decode.fields import EVENT_AS_JSON, Converted, Field, quoted
 from ingest.decode.json_numbers import beyond_double, is_guessed_double
 from ingest.decode.record_key import KEY_TEXT, RecordKeys, is_plainly_of
 from ingest.decode.source_table import is_of_another_table, is_of_several, table_problem, truncate_of_one_problem
@@ -380,7 +380,7 @@ def _masked(
     image of the row, or the same column written differently.
     """
     values = {name: hashes.get(name, F.col(f"`{name}`")) for name in fields}
-    values |= {name: F.col(_quoted(f"_lake_further_{name}")) for name in further}
+    values |= {name: F.col(quoted(f"_lake_further_{name}")) for name in further}
     if form is None:
         return masking.masked_text(values, F.col("_lake_absent")), masking.MASKED_FORM
     types = {name: field.data_type for name, field in (*fields.items(), *further.items())}
@@ -399,10 +399,6 @@ def _kept_hash(name: str, value: Expression, unavailable: Expression | None, tab
     if unavailable is not None and placeholder is not None:
         told = F.when(unavailable, F.lit(placeholder.value)).otherwise(told)
     return F.when(F.col(f"`{name}`").isNotNull(), told)
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
 
 
 def _may_be_unavailable(fields: Mapping[str, Field], table: Table, absent: Mapping[str, Expression]) -> Iterator[str]:

@@ -89,6 +89,11 @@ def impossible(wanted: T.DataType) -> Ruled:
     return F.lit(None).cast(wanted), F.lit(False)
 
 
+def quoted(name: str) -> str:
+    """A name as part of a column's, for `pyspark.sql.functions.col`."""
+    return f"`{name.replace('`', '``')}`"
+
+
 def array_of(names: Iterable[str]) -> Expression:
     """An array of these texts, sorted: equal sets are equal expressions."""
     return F.array(*map(F.lit, sorted(names)))

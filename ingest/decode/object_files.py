@@ -19,7 +19,7 @@ from ingest.decode.decoded import Part
 from ingest.decode.json_events import JsonSource, json_parts
 from ingest.decode.parquet_files import Footer, footer_of
 from ingest.decode.registry import Registry
-from ingest.decode.typed_events import typed_part
+from ingest.decode.typed_events import members, typed_part
 from ingest.decode.wire_format import RECORD_COLUMNS, record_parts
 from ingest.schema.change import UNNAMED
 from ingest.sources.raw import UNTOLD, EventFile
@@ -117,8 +117,7 @@ def _rows_part(
     default: frozenset[str] = frozenset(),
 ) -> Part:
     """Events that are rows of files, with what their schema says of the fields (see `typed_part`)."""
-    event = F.struct(*(F.col(f"`{name}`") for name in rows.columns)).alias("event")
-    return typed_part(rows.select(event, *_origin(table, files)), meanings, default=default)
+    return typed_part(rows.select(*members(rows), *_origin(table, files)), meanings, default=default)
 
 
 def probe_avro(spark: SparkSession, file: EventFile) -> tuple[str, str]:

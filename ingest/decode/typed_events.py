@@ -29,7 +29,7 @@ from ingest.decode.decoded import (
     lacking,
     moved_problem,
 )
-from ingest.decode.fields import DIGITS_OF_DECIMAL, EVENT_AS_JSON, Field
+from ingest.decode.fields import DIGITS_OF_DECIMAL, EVENT_AS_JSON, Field, quoted
 from ingest.decode.foreign import foreign_of
 from ingest.decode.record_key import RecordKeys
 from ingest.schema import masking
@@ -38,6 +38,9 @@ from ingest.schema.change import problem as problem_of
 from ingest.schema.connect import DECIMAL
 from ingest.schema.evolution import EventField, Reading, Version
 from ingest.spark.prepared import prepared
+
+# The name of a column that is a member of an event begins so (`members`).
+_MEMBER = "event."
 
 
 def typed_part(
@@ -52,8 +55,8 @@ def typed_part(
     Parameters
     ----------
     rows:
-        Column `event`, a struct: a Debezium envelope or an unwrapped event; and the columns of `READ`. See
-        `decode_rows` for further ones.
+        A Debezium envelope or an unwrapped event: column `event`, a struct, or its members (`members`); and the columns
+        of `READ`. See `decode_rows` for further ones.
     semantic_types:
         Debezium's semantic type of a column, where the writer's schema names it (`connect.name`).
     keys:
@@ -63,8 +66,7 @@ def typed_part(
     default:
         The fields that may be null, and have a default in the schema.
     """
-    event = rows.schema["event"].dataType
-    assert isinstance(event, T.StructType)
+    event = event_type(rows)
     image = event.fields
     is_envelope = is_envelope_type(event)
     if is_envelope:
@@ -112,10 +114,10 @@ def decode_rows(
     Parameters
     ----------
     rows:
-        Column `event`, a struct: a Debezium envelope or an unwrapped event; and the columns of `READ`. Of records:
-        `_lake_value`, the value as it was, null for a tombstone; and `_lake_unlike`, where some may not be of the form
-        of the examples: true for those (`MISREAD`). Of JSON texts: `_lake_json`, the event's text; `_lake_nothing`,
-        whether there is none; `_lake_malformed`, what keeps the text from being read.
+        A Debezium envelope or an unwrapped event: column `event`, a struct, or its members (`members`); and the columns
+        of `READ`. Of records: `_lake_value`, the value as it was, null for a tombstone; and `_lake_unlike`, where some
+        may not be of the form of the examples: true for those (`MISREAD`). Of JSON texts: `_lake_json`, the event's
+        text; `_lake_nothing`, whether there is none; `_lake_malformed`, what keeps the text from being read.
     semantic_types:
         Debezium's semantic type of a column, where the writer's schema names it (`connect.name`).
     reading:
@@ -124,9 +126,9 @@ def decode_rows(
         See `typed_part`.
     """
     reading = reading or Reading()
-    event = rows.schema["event"].dataType
-    assert isinstance(event, T.StructType)
-    row: _Row = _Envelope(event) if is_envelope_type(event) else _Row(event)
+    event = event_type(rows)
+    is_one_column = "event" in rows.columns
+    row = _Envelope(event, is_one_column) if is_envelope_type(event) else _Row(event, is_one_column)
     fields = {column.name: _field_of(column.name, row, rows, reading, semantic_types) for column in table.columns}
     fields |= {column.name: row.metadata(column) for column in metadata_columns(table)}
     fields["__deleted"] = row.deleted
@@ -139,7 +141,7 @@ def decode_rows(
     is_update = F.coalesce(row.op == "u", F.lit(True))
     outline = Outline(
         fields=fields,
-        raw=F.col("_lake_value") if "_lake_value" in rows.columns else F.to_json("event", EVENT_AS_JSON).cast("binary"),
+        raw=F.col("_lake_value") if "_lake_value" in rows.columns else row.text_of_all().cast("binary"),
         ignored=F.lit(is_control_schema(set(event.names), table)) | tombstone,
         tombstone=tombstone,
         problem=_problem(row, rows, table, reading),
@@ -190,17 +192,18 @@ def _problem(row: _Row, rows: DataFrame, table: Table, reading: Reading) -> Expr
 
 @dataclass(frozen=True)
 class _Row:
-    """Where the fields of an unwrapped event stand in its struct."""
+    """Where the fields of an unwrapped event stand: in its struct, or as columns of their own (`members`)."""
 
     event: T.StructType
+    is_one_column: bool
 
     @cached_property
     def op(self) -> Expression:
-        return _first_of(self.event, ("__op",), "event").value
+        return self._first_of(("__op",)).value
 
     @property
     def deleted(self) -> Field:
-        return _first_of(self.event, ("__deleted",), "event")
+        return self._first_of(("__deleted",))
 
     @property
     def says_deletes(self) -> Expression:
@@ -208,18 +211,36 @@ class _Row:
 
     def field(self, name: str) -> Field:
         """A column of the row."""
-        return _first_of(self.event, (name,), "event")
+        return self._first_of((name,))
 
     def text(self, json: Expression, name: str) -> Expression:
         """What of the event's JSON text has a field of that name once: the row's."""
         return json
 
+    def text_of_all(self) -> Expression:
+        """The event as a JSON text."""
+        whole = F.struct(*(self._at(name).alias(name) for name in self.event.names))
+        return F.to_json("event" if self.is_one_column else whole, EVENT_AS_JSON)
+
     def metadata(self, column: MetadataColumn) -> Field:
-        return _first_of(self.event, column.names, "event")
+        return self._first_of(column.names)
 
     def problems(self, table: Table) -> list[Expression]:
         """What the event lacks."""
         return []
+
+    def _at(self, member: str, *within: str) -> Expression:
+        """The value of a member of the event, or of a field within it."""
+        first = f"event.{quoted(member)}" if self.is_one_column else quoted(_MEMBER + member)
+        return F.col(".".join((first, *map(quoted, within))))
+
+    def _first_of(self, names: tuple[str, ...], member: str | None = None) -> Field:
+        """The first of these fields that there is, of the event or of a member of it."""
+        struct = self.event if member is None else _struct(self.event, member)
+        for name in names:
+            if name in struct.names:
+                return Field(self._at(*((name,) if member is None else (member, name))), struct[name].dataType)
+        return _no_field()
 
 
 class _Envelope(_Row):
@@ -232,7 +253,7 @@ class _Envelope(_Row):
 
     @cached_property
     def op(self) -> Expression:
-        return F.col("event.op")
+        return self._at("op")
 
     @property
     def deleted(self) -> Field:
@@ -243,10 +264,10 @@ class _Envelope(_Row):
         return self.op.isin(*ROW_OPS)
 
     def field(self, name: str) -> Field:
-        values = {side: _first_of(_struct(self.event, side), (name,), f"event.{side}") for side in self.sides}
+        values = {side: self._first_of((name,), side) for side in self.sides}
         if not any(name in _struct(self.event, side).names for side in self.sides):
             # Beside the images, where a transform may have put it, such as InsertField.
-            return _no_field() if name in MEMBERS else _first_of(self.event, (name,), "event")
+            return _no_field() if name in MEMBERS else self._first_of((name,))
         found = list(values.values())
         present = next((field for field in found if not isinstance(field.data_type, T.NullType)), found[0])
         nothing = F.lit(None).cast(present.data_type)
@@ -262,20 +283,39 @@ class _Envelope(_Row):
 
     def metadata(self, column: MetadataColumn) -> Field:
         block, *inner = column.envelope
-        if inner and isinstance(_first_of(self.event, (block,), "event").data_type, T.StructType):
-            return _first_of(_struct(self.event, block), tuple(inner), f"event.{block}")
-        return _no_field() if inner else _first_of(self.event, (block,), "event")
+        if inner and isinstance(self._first_of((block,)).data_type, T.StructType):
+            return self._first_of(tuple(inner), block)
+        return _no_field() if inner else self._first_of((block,))
 
     def problems(self, table: Table) -> list[Expression]:
         has_no_row = F.lit(not self.sides)
         for side in self.sides:
             chosen = self.op == "d" if side == "before" else self.op != "d"
-            has_no_row = F.when(chosen, F.col(f"event.{side}").isNull()).otherwise(has_no_row)
+            has_no_row = F.when(chosen, self._at(side).isNull()).otherwise(has_no_row)
         images = [_struct(self.event, side) for side in self.sides]
         keyed = [name for name in table.key if len(images) > 1 and all(_has_once(image, name) for image in images)]
-        former, later = ({name: F.col(f"event.{side}.`{name}`") for name in keyed} for side in IMAGES[:2])
+        former, later = ({name: self._at(side, name) for name in keyed} for side in IMAGES[:2])
         moved = [moved_problem(self.op, former, later)] if keyed else []
         return [envelope_problem(self.op, has_no_row, table), *moved]
+
+
+def members(rows: DataFrame) -> list[Expression]:
+    """The columns of a file's rows as the members of an event each, by names that no other column has.
+
+    They are no struct, as those of a record's value are: Spark's optimizer puts the whole struct in the place of each
+    field that is asked for, and takes it out again: a third of the time of a small batch (bench/results/demo.md).
+    """
+    return [F.col(quoted(name)).alias(_MEMBER + name) for name in rows.columns]
+
+
+def event_type(rows: DataFrame) -> T.StructType:
+    """What the fields of an event are, of rows of either kind (`typed_part`)."""
+    if "event" not in rows.columns:
+        own = [item for item in rows.schema if item.name.startswith(_MEMBER)]
+        return T.StructType([T.StructField(item.name.removeprefix(_MEMBER), item.dataType) for item in own])
+    event = rows.schema["event"].dataType
+    assert isinstance(event, T.StructType)
+    return event
 
 
 def is_envelope_type(event: T.StructType) -> bool:
@@ -298,13 +338,6 @@ def _struct(event: T.StructType, name: str) -> T.StructType:
     found = event[name].dataType
     assert isinstance(found, T.StructType)
     return found
-
-
-def _first_of(struct: T.StructType, names: tuple[str, ...], prefix: str) -> Field:
-    for name in names:
-        if name in struct.names:
-            return Field(F.col(f"{prefix}.`{name}`"), struct[name].dataType)
-    return _no_field()
 
 
 def _no_field() -> Field:

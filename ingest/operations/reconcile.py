@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ingest.config.tables import Table
-from ingest.decode.fields import Field
+from ingest.decode.fields import Field, quoted
 from ingest.decode.types import converted
 from ingest.errors import InputError, LakeError
 from ingest.landing.backlog import pending_of
@@ -160,7 +160,7 @@ def _compare(spark: SparkSession, found: Reconciled, against: Path | None, null_
     read = silver.read()
     live = read.where("__deleted = 'false'")
     ours = _canonical(compared, source, live.select(*(
-        F.col(_quoted(column.name)) if column.name in read.columns else F.lit(None).alias(column.name)
+        F.col(quoted(column.name)) if column.name in read.columns else F.lit(None).alias(column.name)
         for column in compared.columns
     ), unfit([]).cast("array<string>").alias(UNFIT)))  # fmt: skip
     theirs = _canonical(compared, source, source.rows)
@@ -195,11 +195,11 @@ def _canonical(table: Table, source: SourceRows, rows: DataFrame) -> DataFrame:
     """The declared columns, so that `<=>` says whether two values are the same, and the bucket of the key."""
     columns = []
     for column in table.columns:
-        value = F.col(_quoted(column.name)).cast(column.data_type)
+        value = F.col(quoted(column.name)).cast(column.data_type)
         if column.name in source.normal and column.hashed_from is None:
             value = source.normal[column.name](value)
         columns.append(_comparable(value, column.data_type).alias(column.name))
-    keys = [F.col(_quoted(name)) for name in table.key]
+    keys = [F.col(quoted(name)) for name in table.key]
     return rows.select(*columns, UNFIT).withColumn("__bucket", F.pmod(_hash(keys), F.lit(_BUCKETS)).cast("int"))
 
 
@@ -227,7 +227,7 @@ def _hash(values: Sequence[Column]) -> Column:
 
 
 def _sums(rows: DataFrame, side: str) -> DataFrame:
-    values = [F.col(_quoted(name)) for name in rows.columns if name != "__bucket"]
+    values = [F.col(quoted(name)) for name in rows.columns if name != "__bucket"]
     summed = rows.groupBy("__bucket").agg(F.count("*").alias("rows"), F.bit_xor(_hash(values)).alias("hashes"))
     return summed.select("__bucket", F.struct("rows", "hashes").alias(side))
 
@@ -273,7 +273,7 @@ def _differences(
         counts |= {row["__kind"]: row["count"] for row in found.groupBy("__kind").count().collect()}
         differences = []
         for name in (name for name in KINDS if counts[name]):
-            chosen = found.where(F.col("__kind") == name).orderBy(*map(_quoted, table.key)).limit(limit)
+            chosen = found.where(F.col("__kind") == name).orderBy(*map(quoted, table.key)).limit(limit)
             for row in chosen.select("__columns", *(_shown(table, key).alias(key) for key in table.key)).collect():
                 key = {part: row[part] for part in table.key}
                 differences.append(Difference(name, key, tuple(row["__columns"]) if name == "different" else ()))
@@ -283,20 +283,16 @@ def _differences(
 
 
 def _of(side: str, name: str) -> Column:
-    return F.col(f"{side}.{_quoted(name)}")
+    return F.col(f"{side}.{quoted(name)}")
 
 
 def _shown(table: Table, key: str) -> Column:
     """A part of a key as text, in its declared type; bytes in hexadecimal digits."""
     (data_type,) = (column.data_type for column in table.columns if column.name == key)
-    value = F.col(_quoted(key))
+    value = F.col(quoted(key))
     if isinstance(data_type, T.BinaryType):
         return F.hex(value)
     return value.cast("string")
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
 
 
 def _oracle_file(table: Table, folder: Path) -> Path | None:
@@ -322,7 +318,7 @@ def _file(spark: SparkSession, table: Table, path: Path, null_text: str) -> Data
         )
     columns, problems = [], []
     for column in table.columns:
-        value = F.col(_quoted(column.name))
+        value = F.col(quoted(column.name))
         if text and null_text:
             # Spark gives an empty field as null, whatever means null.
             value = F.when(value == null_text, None).otherwise(F.coalesce(value, F.lit("")))
