@@ -277,22 +277,27 @@ def history(spec: Spec, rng: random.Random) -> list[Change]:
                 base.write(base.open[-1])
     base.snapshot()
     for _ in range(spec.cases * 14):
-        chance = rng.random()
-        if chance < 0.12 and len(base.open) < 4:
-            base.open.append(_Transaction())
-        elif chance < 0.24 and base.open:
-            base.commit(rng.choice(base.open))
-        elif chance < 0.285 and spec.connector == "postgresql":
-            (base.read_some if chance < 0.28 else base.snapshot)()
-        elif chance < 0.295 and spec.truncates:
-            while base.open:
-                base.commit(base.open[0])
-            base.truncate()
-        elif base.open:
-            base.write(rng.choice(base.open))
+        _go_on(base, spec, rng)
     while base.open:
         base.commit(rng.choice(base.open))
     return base.stream
+
+
+def _go_on(base: _Database, spec: Spec, rng: random.Random) -> None:
+    """One of the things that happen in a database: mostly a row that is written."""
+    chance = rng.random()
+    if chance < 0.12 and len(base.open) < 4:
+        base.open.append(_Transaction())
+    elif chance < 0.24 and base.open:
+        base.commit(rng.choice(base.open))
+    elif chance < 0.285 and spec.connector == "postgresql":
+        (base.read_some if chance < 0.28 else base.snapshot)()
+    elif chance < 0.295 and spec.truncates:
+        while base.open:
+            base.commit(base.open[0])
+        base.truncate()
+    elif base.open:
+        base.write(rng.choice(base.open))
 
 
 # The delivery
