@@ -31,7 +31,7 @@ from ingest.config.sources_file import load_source
 from ingest.config.tables import Table
 from ingest.schema.change import silver_columns
 from ingest.silver.table import SilverTable
-from ingest.spark.session import lasting, open_session
+from ingest.spark.session import long_running, open_session
 
 SCALE = 0.05
 out = Console(width=None if Console().is_terminal else 140, highlight=False)
@@ -48,7 +48,7 @@ def main() -> None:
     with lake_of_its_own() as home:
         generate("tickit", home, scale=SCALE, form="json", phase="snapshot")
         project = Project.load(Path(__file__).resolve().parent.parent)
-        spark = open_session(project, lasting(project))
+        spark = open_session(project, long_running(project))
         tables = load_source(project, "tickit").tables
         for table in tables:
             landed(spark, table)

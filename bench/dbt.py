@@ -40,7 +40,7 @@ from ingest.config.connections import FilesConnection
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source
 from ingest.config.tables import Table
-from ingest.spark.session import lasting, open_session
+from ingest.spark.session import long_running, open_session
 from ingest.spark.thrift import server_settings, serving
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -71,7 +71,7 @@ def main() -> None:
     with lake_of_its_own() as home:
         generate("tickit", home, scale=options.scale, form="json", phase="snapshot")
         project = Project.load(ROOT)
-        spark = open_session(project, {**lasting(project), **server_settings(port)})
+        spark = open_session(project, {**long_running(project), **server_settings(port)})
         with serving(spark, port):
             _measure(spark, project, home, options)
         spark.stop()

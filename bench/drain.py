@@ -64,7 +64,7 @@ from ingest.sources import kafka
 from ingest.sources.kafka_client import partitions
 from ingest.spark.jars import choose_java, fetch
 from ingest.spark.jvm import java_class
-from ingest.spark.session import lasting, open_session
+from ingest.spark.session import long_running, open_session
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKERS = 4
@@ -385,7 +385,7 @@ def main() -> None:
             processes.start(server)
         generate("tickit", home, scale=options.scale, form="avro", phase="snapshot")
         project = Project.load(ROOT)
-        spark = open_session(project, lasting(project))
+        spark = open_session(project, long_running(project))
         ending.callback(spark.stop)
         topics = _topics(spark, project, chain, home / "bronze", options.form)
         sides = {name: SIDES[name](spark, topics, home) for name in names}

@@ -48,7 +48,7 @@ from ingest.config.sources_file import load_source
 from ingest.config.tables import Table
 from ingest.schema.change import silver_columns
 from ingest.silver.table import SilverTable
-from ingest.spark.session import lasting, open_session
+from ingest.spark.session import long_running, open_session
 
 # The original `sale` has 172,456 rows at scale 1; this many are enough to repeat.
 SAMPLE_SCALE = 0.05
@@ -173,7 +173,7 @@ def main() -> None:
     with lake_of_its_own() as home:
         generate("tickit", home, scale=SAMPLE_SCALE, form="json", phase="snapshot")
         project = Project.load(Path(__file__).resolve().parent.parent)
-        spark = open_session(project, lasting(project))
+        spark = open_session(project, long_running(project))
         (sample,) = load_source(project, "tickit").choose([TABLE])
         landed(spark, sample)
         if options.rows:

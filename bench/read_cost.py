@@ -37,7 +37,7 @@ from ingest.landing.run import land
 from ingest.silver.compaction import compact
 from ingest.silver.file_groups import file_groups
 from ingest.silver.table import SilverTable
-from ingest.spark.session import lasting, open_session
+from ingest.spark.session import long_running, open_session
 
 TABLES = ("artworks_mor", "artworks_cow")
 READ = ("artworks_mor_ro", "artworks_mor_rt", "artworks_cow")
@@ -62,7 +62,7 @@ def main() -> None:
     options = parser.parse_args()
     with lake_of_its_own():
         project = Project.load(Path(__file__).resolve().parent.parent)
-        spark = open_session(project, lasting(project))
+        spark = open_session(project, long_running(project))
         tables = load_source(project, "moma").choose(list(TABLES))
         connection = tables[0].connection
         assert isinstance(connection, FilesConnection)

@@ -33,7 +33,7 @@ from ingest.config.tables import Table
 from ingest.schema.change import silver_columns
 from ingest.silver.compaction import compact
 from ingest.silver.table import SilverTable
-from ingest.spark.session import lasting, open_session
+from ingest.spark.session import long_running, open_session
 
 TABLE, BUCKET = "sale", "lake"
 _STEPS = ("commit", "register", "compact")
@@ -77,7 +77,7 @@ def main() -> None:
         _lead_to(stand_in, options.delay)
         generate("tickit", home, scale=options.scale, form="json", phase="snapshot")
         project = Project.load(Path(__file__).resolve().parent.parent)
-        spark = open_session(project, lasting(project))
+        spark = open_session(project, long_running(project))
         (declared,) = load_source(project, "tickit").choose([TABLE])
         for place, table in _placed(declared, options.table_type).items():
             measured, first = Measured(), time.monotonic()

@@ -20,7 +20,7 @@ def landing(
     spark: SparkSession, tables: Sequence[Table], told: Callable[[Progress], None] = lambda _: None
 ) -> Iterator[Continuous]:
     """The tables, landed continuously for as long as the block runs; `told` hears of their progress."""
-    run = Continuous(spark, tables, told=told)
+    run = Continuous(spark, tables, on_progress=told)
     thread = threading.Thread(target=run.run)
     thread.start()
     try:

@@ -176,7 +176,7 @@ DECODE = (
     Mutation(
         "half a character is taken for a text",
         "ingest/decode/json_characters.py",
-        'no_utf8).when(has_half_a_character(text), problem("invalid_json", told))',
+        'no_utf8).when(has_half_a_character(text), problem("invalid_json", message))',
         "no_utf8)",
         (f"{BAD}::test_every_bad_line_is_quarantined_with_reason_place_and_bytes",),
     ),

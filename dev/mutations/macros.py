@@ -9,7 +9,7 @@ MACROS = (
     Mutation(
         "a commit is trusted that had not seen the one before it",
         "macros/adapter/hudi_state.sql",
-        "told.get('stands_on') != instants[1]",
+        "recorded.get('stands_on') != instants[1]",
         "false",
         (f"{HABITS}::test_a_commit_that_had_not_seen_the_one_before_it_is_not_trusted",),
     ),
@@ -37,8 +37,8 @@ MACROS = (
     Mutation(
         "tables that are read by their names are not followed",
         "macros/increment/upstreams.sql",
-        "_versions(named, told.tables, before)",
-        "_versions([], told.tables, before)",
+        "_versions(named, recorded.tables, before)",
+        "_versions([], recorded.tables, before)",
         (f"{HABITS}::test_tables_that_are_read_by_their_names_are_followed",),
     ),
     Mutation(
@@ -221,7 +221,7 @@ MACROS = (
     Mutation(
         "variables that choose a table are nobody's",
         "macros/hudi/hudi_given_variables.sql",
-        "reads_others = told is not none and",
+        "reads_others = recorded is not none and",
         "reads_others = false and",
         (f"{PARTS}::test_variables_that_choose_what_is_read_remove_no_row",),
     ),

@@ -196,9 +196,9 @@ def _newest_values(candidates: DataFrame, table: Table) -> DataFrame:
         F.when(F.col(f"_lake_at_{name}").isNull() & ~F.array_contains("_lake_lacking", OPTIONAL + name), F.lit(name))
         for name in fillable
     ]
-    told = F.concat_ws(", ", *missing)
+    names = F.concat_ws(", ", *missing)
     problem = problem_of(
-        "unavailable_value", "unavailable value of ", told, ": no earlier change of the row brought it"
+        "unavailable_value", "unavailable value of ", names, ": no earlier change of the row brought it"
     )
     values = {name: F.col(f"`{name}`") for name in (key, *fillable)}
     values |= {name: F.col(f"_lake_last.`{name}`") for name in rest}

@@ -30,7 +30,7 @@ def _tell_version(wanted: bool) -> None:
 
 @app.callback()
 def lake(
-    told: Annotated[
+    version: Annotated[
         bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Show the version, and end.")
     ] = False,
 ) -> None:

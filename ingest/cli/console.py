@@ -32,7 +32,7 @@ out = Console(width=None if sys.stdout.isatty() else _WIDE)
 err = Console(stderr=True, width=None if sys.stderr.isatty() else _WIDE)
 
 
-def tell_error(message: str) -> None:
+def print_error(message: str) -> None:
     """An error on standard error, in lines of its own making."""
     err.print(f"[bold red]error[/] {escape(message)}", soft_wrap=True)
 
@@ -56,7 +56,7 @@ class _Logged(logging.StreamHandler[TextIO]):
 
 
 @contextmanager
-def told_plainly(debug: bool = False) -> Iterator[None]:
+def errors_as_messages(debug: bool = False) -> Iterator[None]:
     """Turns an error of this project, or one of Spark's, into its message and exit code 1."""
     if not sys.stdout.isatty():
         # A pipe has no width of its own: wide enough for the tables.
@@ -70,18 +70,18 @@ def told_plainly(debug: bool = False) -> Iterator[None]:
         if debug:
             raise
         for each in error.each:
-            tell_error(each.message)
+            print_error(each.message)
         raise typer.Exit(1) from error
     except (PySparkException, Py4JJavaError) as error:
         if debug:
             raise
-        tell_error(root_cause(error))
+        print_error(root_cause(error))
         raise typer.Exit(1) from error
     except (Py4JError, ConnectionError) as error:
         ended = why_java_ended()
         if debug or ended is None:
             raise
-        tell_error(ended.message)
+        print_error(ended.message)
         raise typer.Exit(1) from error
 
 
@@ -91,13 +91,13 @@ def done_to_each(
     """What was done to each table, as `name`, or why it could not be, as `error`, which is told: the others go on."""
     rows: list[dict[str, Any]] = []
     for table in tables:
-        done, told = otherwise, None
+        done, message = otherwise, None
         try:
             done = do(table)
         except (LakeError, PySparkException, Py4JJavaError) as error:
-            told = error_of(table, error).message
-            tell_error(told)
-        rows.append({"table": table.name, name: done, "error": told})
+            message = error_of(table, error).message
+            print_error(message)
+        rows.append({"table": table.name, name: done, "error": message})
     return rows
 
 

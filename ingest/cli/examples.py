@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, Optional, Protocol
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ingest.cli.console import err, out, told_plainly
+from ingest.cli.console import err, errors_as_messages, out
 from ingest.cli.options import Debug
 from ingest.errors import LakeError
 
@@ -156,7 +156,7 @@ def generate(
 ) -> None:
     """Write an example database and its change events, as Debezium and a Kafka Connect sink would."""
     with (
-        told_plainly(debug),
+        errors_as_messages(debug),
         Progress(
             TextColumn("{task.description:<24}"),
             BarColumn(),
@@ -189,7 +189,7 @@ def demo(
     debug: Debug = False,
 ) -> None:
     """Play an example system: land it and build its marts twice, and test them. Without a name: list the systems."""
-    with told_plainly(debug):
+    with errors_as_messages(debug):
         if system is None:
             for name, about in told():
                 out.print(f"lake demo {name:<12} {about}", markup=False, highlight=False)

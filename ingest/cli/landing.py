@@ -20,7 +20,7 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 from rich.table import Table as Grid
 
-from ingest.cli.console import done_to_each, err, out, show_rows, tell_error, told_plainly
+from ingest.cli.console import done_to_each, err, errors_as_messages, out, print_error, show_rows
 from ingest.cli.metrics import served
 from ingest.cli.options import (
     AsJson,
@@ -44,7 +44,7 @@ from ingest.landing.run import STAGES, land
 from ingest.landing.table import Landed
 from ingest.operations.prepare import prepare as prepare_table
 from ingest.silver.state import Counts
-from ingest.spark.session import lasting, open_session
+from ingest.spark.session import long_running, open_session
 from ingest.spark.thrift import require_free, server_settings, serving
 
 
@@ -66,14 +66,14 @@ def ingest(
     debug: Debug = False,
 ) -> None:
     """Land what is new in a source, once or for as long as it runs. Exit code 0 only when every table is well."""
-    with told_plainly(debug):
+    with errors_as_messages(debug):
         if metrics_port is not None and not continuous:
             raise InputError("nothing would answer", where="--metrics-port", expected="--continuous beside it")
         project = Project.load(project_dir, profiles_dir, target)
         chosen = load_source(project, source).landed_together(names_of(tables))
         if continuous:
             err.print("starting Spark")
-            run = _continuous(open_session(project, lasting(project)), chosen, workers, as_json=as_json)
+            run = _continuous(open_session(project, long_running(project)), chosen, workers, as_json=as_json)
             with _signalled() as stop, _measured(run, metrics_port):
                 well = _land_continuously(run, stop, as_json=as_json)
             raise typer.Exit(0 if well else 1)
@@ -85,7 +85,7 @@ def ingest(
     failed = [landed for landed in results if landed.error]
     for landed in failed:
         assert landed.error is not None
-        tell_error(landed.error.message)
+        print_error(landed.error.message)
     if any(landed.counts.quarantined for landed in results):
         err.print(f"[yellow]quarantined events: see[/] lake quarantine ls {source}")
     for landed in results:
@@ -111,7 +111,7 @@ def serve(
     debug: Debug = False,
 ) -> None:
     """Serve the lake to dbt (target thrift), beeline, PyHive and BI tools, until stopped: Spark's Thrift server."""
-    with told_plainly(debug):
+    with errors_as_messages(debug):
         if not ingested and (metrics_port is not None or as_json):
             option = "--json" if as_json else "--metrics-port"
             raise InputError("nothing is landed", where=option, expected="--ingest SOURCE beside it")
@@ -119,7 +119,7 @@ def serve(
         tables = load_source(project, ingested).tables if ingested else ()
         require_free(port)
         err.print("starting Spark")
-        spark = open_session(project, {**lasting(project), **server_settings(port)})
+        spark = open_session(project, {**long_running(project), **server_settings(port)})
         run = _continuous(spark, tables, workers, as_json=as_json) if ingested else None
         # Readers are served on where every table has failed, and the metrics say that it has.
         with _signalled() as stop, serving(spark, port) as address, _measured(run, metrics_port):
@@ -139,7 +139,7 @@ def prepare(
     debug: Debug = False,
 ) -> None:
     """Make the empty tables of a source that is not landed yet, so that dbt can build what reads them."""
-    with told_plainly(debug):
+    with errors_as_messages(debug):
         project, chosen = chosen_tables(project_dir, profiles_dir, target, source, tables)
         spark = open_session(project)
         rows = done_to_each(chosen, "made", lambda table: prepare_table(spark, table), otherwise=False)
@@ -165,15 +165,15 @@ def _continuous(spark: SparkSession, tables: Sequence[Table], workers: int, *, a
     shown = threading.Lock()
     known: dict[str, LakeError | None] = {}
 
-    def told(progress: Progress) -> None:
+    def show(progress: Progress) -> None:
         with shown:
             if as_json:
                 print(json.dumps(progress.as_event()), flush=True)
             elif progress.error and progress.error is not known.get(progress.table.name):
-                tell_error(progress.error.message)
+                print_error(progress.error.message)
             known[progress.table.name] = progress.error
 
-    return Continuous(spark, tables, told=told, workers=workers)
+    return Continuous(spark, tables, on_progress=show, workers=workers)
 
 
 @contextmanager
@@ -201,7 +201,7 @@ def _land_continuously(run: Continuous, stop: threading.Event, *, as_json: bool)
         working.result()
     for progress in run.failed:
         assert progress.error is not None
-        tell_error(progress.error.message)
+        print_error(progress.error.message)
     return not run.failed
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from ingest.cli.console import done_to_each, out, show_rows, tell_error, told_plainly
+from ingest.cli.console import done_to_each, errors_as_messages, out, print_error, show_rows
 from ingest.cli.options import (
     AsJson,
     Debug,
@@ -48,7 +48,7 @@ def purge_tombstones(
     debug: Debug = False,
 ) -> None:
     """Remove the tombstones that are older than the declared retention (deletes: hard), for good."""
-    with told_plainly(debug):
+    with errors_as_messages(debug):
         project, chosen = chosen_tables(project_dir, profiles_dir, target, source, tables)
         if not tables:
             chosen = tuple(table for table in chosen if table.options.deletes == "hard")
@@ -70,7 +70,7 @@ def position_to(
     debug: Debug = False,
 ) -> None:
     """Decide where a table goes on. Events that are landed again are known by their positions and do no harm."""
-    with told_plainly(debug):
+    with errors_as_messages(debug):
         project = Project.load(project_dir, profiles_dir, target)
         chosen = tables_of(load_source(project, source), names_of(tables))
         spark = open_session(project)
@@ -99,7 +99,7 @@ def erase_keys(
     debug: Debug = False,
 ) -> None:
     """Remove keys with their whole history; read every file for the proof. Exit code 1 where one still holds a key."""
-    with told_plainly(debug):
+    with errors_as_messages(debug):
         lines = [*(key or []), *(lines_of(keys) if keys else [])]
         project = Project.load(project_dir, profiles_dir, target)
         (chosen,) = load_source(project, source).choose([table])
@@ -112,8 +112,8 @@ def erase_keys(
         for place in erasure.places
     ]
     if as_json:
-        told = {"keys": erasure.keys, "unsearched_events": erasure.unsearched, "waiting": erasure.waiting}
-        print(json.dumps({**told, "places": rows}, indent=2))
+        summary = {"keys": erasure.keys, "unsearched_events": erasure.unsearched, "waiting": erasure.waiting}
+        print(json.dumps({**summary, "places": rows}, indent=2))
     else:
         show_rows(rows, ("table", "rows", "files", "others", "holding"), False, nothing="")
         if erasure.unsearched:
@@ -121,5 +121,5 @@ def erase_keys(
         if erasure.waiting:
             out.print(f"{erasure.waiting:,} {erasure.unit} of events wait: what they say of the keys will be landed")
     if erasure.holding:
-        tell_error(f"{len(erasure.holding)} files still hold a key: {', '.join(erasure.holding[:5])}")
+        print_error(f"{len(erasure.holding)} files still hold a key: {', '.join(erasure.holding[:5])}")
         raise typer.Exit(1)

@@ -62,8 +62,8 @@ def as_text(progress: Mapping[str, Progress]) -> str:
     """The metrics of some tables."""
     lines: list[str] = []
 
-    def metric(name: str, kind: str, told: str, samples: Iterator[tuple[dict[str, str], float]]) -> None:
-        lines.extend((f"# HELP {name} {told}", f"# TYPE {name} {kind}"))
+    def metric(name: str, kind: str, described: str, samples: Iterator[tuple[dict[str, str], float]]) -> None:
+        lines.extend((f"# HELP {name} {described}", f"# TYPE {name} {kind}"))
         for labels, value in samples:
             shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
             lines.append(f"{name}{{{shown}}} {value:.17g}")

@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from ingest.cli.console import out, tell_error, tell_warning, told_plainly
+from ingest.cli.console import errors_as_messages, out, print_error, tell_warning
 from ingest.cli.options import (
     AsJson,
     Debug,
@@ -38,14 +38,14 @@ def check(
     debug: Debug = False,
 ) -> None:
     """Check a source's declaration, its connections and a lake on S3, without Spark. Writes nothing."""
-    with told_plainly(debug):
+    with errors_as_messages(debug):
         project = Project.load(project_dir, profiles_dir, target)
         declared = load_source(project, source)
         out.print(f"declaration {declared.file}: {len(declared.tables)} tables, well")
         every = look_at_all(project, declared.tables)
     for seen in every:
         if seen.error:
-            tell_error(seen.error.message)
+            print_error(seen.error.message)
         else:
             out.print(escape(f"{seen.what}: {seen.found}"), highlight=False, soft_wrap=True)
     if any(seen.error for seen in every):
@@ -62,7 +62,7 @@ def show_plan(
     debug: Debug = False,
 ) -> None:
     """Show what a run would make of changed schemas. Writes nothing; exit code 1 where a table would fail."""
-    with told_plainly(debug):
+    with errors_as_messages(debug):
         project, chosen = chosen_tables(project_dir, profiles_dir, target, source, tables)
         spark = open_session(project)
         documents = [_planned_json(pending_plan(spark, table)) for table in chosen]
@@ -78,7 +78,7 @@ def show_plan(
                 "otherwise (docs/reference/declarations.md: nulls of columns that have a default)"
             )
         if document["error"]:
-            tell_error(document["error"])
+            print_error(document["error"])
     if any(document["fails"] for document in documents):
         raise typer.Exit(1)
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ingest.cli.console import err, show_rows, tell_error, told_plainly
+from ingest.cli.console import err, errors_as_messages, print_error, show_rows
 from ingest.cli.landing import landed_json
 from ingest.cli.options import (
     AsJson,
@@ -42,7 +42,7 @@ def quarantine_ls(
     debug: Debug = False,
 ) -> None:
     """How many events of each table are quarantined, why, and where the first of them is in its topic."""
-    with told_plainly(debug):
+    with errors_as_messages(debug):
         project = Project.load(project_dir, profiles_dir, target)
         declared = load_source(project, source)
         rows = quarantined_by_reason(open_session(project), declared)
@@ -61,7 +61,7 @@ def quarantine_show(
     debug: Debug = False,
 ) -> None:
     """Quarantined events with their place, the reason and what was read."""
-    with told_plainly(debug):
+    with errors_as_messages(debug):
         project = Project.load(project_dir, profiles_dir, target)
         declared = load_source(project, source)
         names = names_of(tables)
@@ -81,7 +81,7 @@ def quarantine_replay(
     debug: Debug = False,
 ) -> None:
     """Apply quarantined events again, once what was wrong is corrected. Those that still cannot be applied stay."""
-    with told_plainly(debug):
+    with errors_as_messages(debug):
         project, chosen = chosen_tables(project_dir, profiles_dir, target, source, tables)
         spark = open_session(project)
         results = []
@@ -89,7 +89,7 @@ def quarantine_replay(
             err.print(f"{table.name}: replaying")
             results.append(land_safely(spark, table, step=lambda spark, table, _: replay(spark, table)))
             if error := results[-1].error:
-                tell_error(error.message)
+                print_error(error.message)
     failed = any(landed.error for landed in results)
     show_rows(
         [landed_json(landed) for landed in results if landed.counts.read or (as_json and landed.error)],

@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from ingest.cli.console import out, tell_error, told_plainly
+from ingest.cli.console import errors_as_messages, out, print_error
 from ingest.cli.options import (
     AsJson,
     Debug,
@@ -44,7 +44,7 @@ def reconcile(
     debug: Debug = False,
 ) -> None:
     """Compare silver with its source. Exit code 0 only when something was compared and nothing differs."""
-    with told_plainly(debug):
+    with errors_as_messages(debug):
         project, chosen = chosen_tables(project_dir, profiles_dir, target, source, tables)
         folder = against.resolve() if against else None
         spark = open_session(project)
@@ -61,7 +61,7 @@ def reconcile(
                 out.print(escape(line), highlight=False, soft_wrap=True)
     for result in results:
         if result.error:
-            tell_error(result.error.message)
+            print_error(result.error.message)
     compared = [result for result in results if result.against]
     if not compared or any(not result.equal for result in compared) or any(result.error for result in results):
         raise typer.Exit(1)

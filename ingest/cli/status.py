@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from ingest.cli.console import as_json_value, err, out, show_rows, tell_error, told_plainly
+from ingest.cli.console import as_json_value, err, errors_as_messages, out, print_error, show_rows
 from ingest.cli.options import AsJson, Debug, ProfilesDir, ProjectDir, SourceName, Target
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source, load_sources
@@ -33,7 +33,7 @@ def status(
     debug: Debug = False,
 ) -> None:
     """Show per table what is landed, the unread input, and the counts. Exit code 1 where one is not well."""
-    with told_plainly(debug):
+    with errors_as_messages(debug):
         project = Project.load(project_dir, profiles_dir, target)
         sources = [load_source(project, source)] if source else list(load_sources(project).values())
         spark = open_session(project)
@@ -44,7 +44,7 @@ def status(
         out.print(_status_grid(rows))
     for row in rows:
         if row.error:
-            tell_error(row.error)
+            print_error(row.error)
     if any(row.error for row in rows):
         raise typer.Exit(1)
 
@@ -99,7 +99,7 @@ def show_cut(
     debug: Debug = False,
 ) -> None:
     """Show the newest cut of a source that is consistent by transaction: an instant of each table to read it at."""
-    with told_plainly(debug):
+    with errors_as_messages(debug):
         project = Project.load(project_dir, profiles_dir, target)
         declared = load_source(project, source)
         if not is_consistent(declared.tables):
@@ -130,7 +130,7 @@ def sql(
     debug: Debug = False,
 ) -> None:
     """Run one query in the embedded session."""
-    with told_plainly(debug):
+    with errors_as_messages(debug):
         project = Project.load(project_dir, profiles_dir, target)
         result = open_session(project).sql(query)
         rows = result.take(limit + 1)

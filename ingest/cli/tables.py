@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.filesize import decimal
 
-from ingest.cli.console import show_rows, told_plainly
+from ingest.cli.console import errors_as_messages, show_rows
 from ingest.cli.options import AsJson, Debug, ProfilesDir, ProjectDir, TableName, Target, named_table
 from ingest.operations.table import commits_of, compactions_of, files_of, layout_of
 from ingest.spark.session import open_session
@@ -27,7 +27,7 @@ def table_show(
     debug: Debug = False,
 ) -> None:
     """How a table is laid out: type, key, partitions, index, size, and its columns with their types."""
-    with told_plainly(debug):
+    with errors_as_messages(debug):
         project, table = named_table(project_dir, profiles_dir, target, name)
         layout = asdict(layout_of(open_session(project), table))
     if as_json:
@@ -50,7 +50,7 @@ def table_commits(
     debug: Debug = False,
 ) -> None:
     """The last commits of a table, newest first: what wrote them, rows, files and bytes."""
-    with told_plainly(debug):
+    with errors_as_messages(debug):
         project, table = named_table(project_dir, profiles_dir, target, name)
         commits = [asdict(commit) for commit in commits_of(open_session(project), table, limit)]
     _show(commits, as_json, "no commit was ever completed")
@@ -66,7 +66,7 @@ def table_files(
     debug: Debug = False,
 ) -> None:
     """The file groups of each partition: the base file, and the log files that a reader merges into it."""
-    with told_plainly(debug):
+    with errors_as_messages(debug):
         project, table = named_table(project_dir, profiles_dir, target, name)
         groups = files_of(open_session(project), table)
     if as_json:
@@ -95,12 +95,12 @@ def table_compactions(
     debug: Debug = False,
 ) -> None:
     """The compactions of a table: those that are planned, and those that were completed."""
-    with told_plainly(debug):
+    with errors_as_messages(debug):
         project, table = named_table(project_dir, profiles_dir, target, name)
         planned, completed = compactions_of(open_session(project), table)
     if as_json:
-        told = {"planned": [asdict(each) for each in planned], "completed": [asdict(each) for each in completed]}
-        print(json.dumps(told, indent=2))
+        summary = {"planned": [asdict(each) for each in planned], "completed": [asdict(each) for each in completed]}
+        print(json.dumps(summary, indent=2))
         return
     _show([asdict(each) for each in planned], False, "no compaction is planned")
     _show([asdict(each) for each in completed], False, "no compaction was ever completed")

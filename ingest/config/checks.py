@@ -59,12 +59,12 @@ def refuse_clashes(declared: tuple[Table, ...]) -> None:
 def _refuse_one_place(table: Table, other: Table) -> None:
     """Tables of which one would write into the other's folder."""
     if _place_of(other).startswith(_place_of(table)):
-        told = "have one location" if _place_of(other) == _place_of(table) else "lie one within the other"
+        message = "have one location" if _place_of(other) == _place_of(table) else "lie one within the other"
         of = f"'{table.name}' and '{other.name}'"
         if table.source != other.source:
             of = f"'{table.source}.{table.name}' and '{other.source}.{other.name}'"
         raise DeclarationError(
-            f"tables {of} {told}: {table.location}",
+            f"tables {of} {message}: {table.location}",
             where=table.where,
             expected="a location of its own for each",
         )
@@ -123,9 +123,9 @@ def require_one_consistency(tables: tuple[Table, ...], *, where: str) -> None:
         for table in tables
     }
     if len(said) > 1:
-        told = ", ".join(f"{kind} ({topic})" if topic else kind for kind, topic in sorted(said, key=str))
+        message = ", ".join(f"{kind} ({topic})" if topic else kind for kind, topic in sorted(said, key=str))
         raise DeclarationError(
-            f"its tables are consistent by {told}",
+            f"its tables are consistent by {message}",
             where=f"{where}: config.meta.ingest.consistent",
             expected="one for all tables of a source: declare it on the source",
             action="tables of another connector belong to a source of their own",
@@ -201,8 +201,10 @@ def refuse_names(names: list[str], excluded: tuple[str, ...], *, where: str) -> 
     for column in every:
         same = [other for other in every if other.lower() == column.lower()]
         if len(same) > 1:
-            told = "is declared twice" if len(set(same)) < len(same) else "differs from another by case alone"
-            raise DeclarationError(f"column '{column}' {told}", where=where, expected="names that Spark can tell apart")
+            message = "is declared twice" if len(set(same)) < len(same) else "differs from another by case alone"
+            raise DeclarationError(
+                f"column '{column}' {message}", where=where, expected="names that Spark can tell apart"
+            )
 
 
 def require_chosen(names: list[str], excluded: tuple[str, ...], options: IngestOptions, *, where: str) -> None:

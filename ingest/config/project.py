@@ -122,10 +122,10 @@ class Project:
         return not said or self._is_true(*said[-1])
 
     def _is_true(self, value: Any, where: str) -> bool:
-        told = str(self.renderer.render(value, where=where)).strip().lower()
-        if told not in ("true", "false"):
+        rendered = str(self.renderer.render(value, where=where)).strip().lower()
+        if rendered not in ("true", "false"):
             raise DeclarationError(f"is {value!r}", where=where, expected="true or false")
-        return told == "true"
+        return rendered == "true"
 
     def described(self, text: str) -> str:
         """A description with the docs blocks that it names; as it stands where only dbt can render it."""

@@ -52,12 +52,12 @@ class Renderer:
             return self._jinja.from_string(value).render(more)
         except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError,
                 MemoryError) as error:  # fmt: skip
-            told = f"cannot be rendered: {error or type(error).__name__}"
+            message = f"cannot be rendered: {error or type(error).__name__}"
             for secret in filter(None, self._from_environment):
-                told = told.replace(secret, "***")
+                message = message.replace(secret, "***")
             # Without its cause, whose text may hold what the environment has.
             raise DeclarationError(
-                told, where=where, expected="text, or Jinja with env_var(...), var(...) and target"
+                message, where=where, expected="text, or Jinja with env_var(...), var(...) and target"
             ) from None
 
     def _env_var(self, name: str, default: str | None = None) -> str:

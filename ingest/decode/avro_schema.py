@@ -42,8 +42,8 @@ def _why_unreadable(spark: SparkSession, schema: str) -> str:
     try:
         found = java_class(spark, _SPARKS_SCHEMA).toSqlType(parsed).dataType().json()
     except Py4JJavaError as error:
-        told = first_line(str(error.java_exception.getMessage())).rstrip(" {")
-        return f"not readable by Spark: {told}"
+        message = first_line(str(error.java_exception.getMessage())).rstrip(" {")
+        return f"not readable by Spark: {message}"
     return alike_but_for_case(T.StructType.fromJson(json.loads(found)))
 
 

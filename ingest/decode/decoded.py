@@ -261,15 +261,15 @@ def _typed(
         wrong = change.problem
         if column is not None and is_guessed_double(column) and isinstance(found.data_type, T.StringType):
             wrong = F.coalesce(wrong, F.when(beyond_double(found.value), F.lit(_UNDECLARED)))
-        told = problem_of("bad_value", f"column {name}: ", wrong)
+        message = problem_of("bad_value", f"column {name}: ", wrong)
         if name in declared and name not in table.key:
             nothing = hidden | unavailable[name] if name in unavailable else hidden
             values[name] = F.when(nothing, F.lit(None)).otherwise(change.value)
             # A row that is gone is so whatever it was, as long as its place and its change's are known.
-            checks[name] = F.when(~nothing if name in places else ~(nothing | _is_deleted()), told)
+            checks[name] = F.when(~nothing if name in places else ~(nothing | _is_deleted()), message)
         else:
             values[name] = change.value
-            checks[name] = told
+            checks[name] = message
     return values, checks
 
 
@@ -338,15 +338,15 @@ def _nothing_brings_it() -> Expression:
     lacking = F.filter(
         names, lambda name: ~name.startswith(OPTIONAL) & ~F.array_contains(names, F.concat(F.lit(OPTIONAL), name))
     )
-    told = problem_of(
+    message = problem_of(
         "unavailable_value", "unavailable value of ", F.array_join(lacking, ", "), ", of a row without a key"
     )
-    return F.when((F.size(lacking) > 0) & (_op() != "t"), told)
+    return F.when((F.size(lacking) > 0) & (_op() != "t"), message)
 
 
 def _truncate_problem() -> Expression:
-    told = "a truncate of the source table, which is not applied (truncate: quarantine)"
-    return F.when(F.col("__op") == "t", problem_of("truncate", told))
+    message = "a truncate of the source table, which is not applied (truncate: quarantine)"
+    return F.when(F.col("__op") == "t", problem_of("truncate", message))
 
 
 def _tombstone_problem() -> Expression:
@@ -367,8 +367,8 @@ def _looked_at_for_masks(outline: Outline) -> list[Expression]:
 
 
 def _hashed(change: Converted, data_type: T.DataType) -> Converted:
-    told = F.lit(f"a value that is not exactly a {data_type.simpleString()}, and is not shown (policy: hash)")
-    return Converted(masking.hashed(change.value, data_type), F.when(change.problem.isNotNull(), told))
+    message = F.lit(f"a value that is not exactly a {data_type.simpleString()}, and is not shown (policy: hash)")
+    return Converted(masking.hashed(change.value, data_type), F.when(change.problem.isNotNull(), message))
 
 
 def _masked(
@@ -394,11 +394,11 @@ def _masked(
 
 def _kept_hash(name: str, value: Expression, unavailable: Expression | None, table: Table) -> Expression:
     """What a masked event has of a hashed column: the hash, Debezium's placeholder, null, or that nothing was kept."""
-    told = F.coalesce(value, F.lit(masking.NOT_KEPT))
+    kept = F.coalesce(value, F.lit(masking.NOT_KEPT))
     placeholder = connector_of(table).placeholder
     if unavailable is not None and placeholder is not None:
-        told = F.when(unavailable, F.lit(placeholder.value)).otherwise(told)
-    return F.when(F.col(f"`{name}`").isNotNull(), told)
+        kept = F.when(unavailable, F.lit(placeholder.value)).otherwise(kept)
+    return F.when(F.col(f"`{name}`").isNotNull(), kept)
 
 
 def _may_be_unavailable(fields: Mapping[str, Field], table: Table, absent: Mapping[str, Expression]) -> Iterator[str]:
@@ -468,11 +468,11 @@ def moved_problem(op: Expression, former: Mapping[str, Expression], later: Mappi
         The columns of the key in the row's images, as they are written; null where an image has none.
     """
     is_moved = reduce(lambda found, name: found | (former[name] != later[name]), former, F.lit(False))
-    told = (
+    message = (
         f"the key ({', '.join(former)}) is another one behind the update, and the record's key is not: declare the "
         "columns of the record's key, or let message.key.columns name those of the declared one"
     )
-    return F.when((op == "u") & F.coalesce(is_moved, F.lit(False)), problem_of("changed_key", told))
+    return F.when((op == "u") & F.coalesce(is_moved, F.lit(False)), problem_of("changed_key", message))
 
 
 def _key_problems(table: Table, values: Mapping[str, Expression]) -> list[Expression]:
@@ -482,8 +482,8 @@ def _key_problems(table: Table, values: Mapping[str, Expression]) -> list[Expres
         return []
     of_record = F.when(_is_deleted(), F.lit(", and the record's key does not say it")).otherwise(F.lit(""))
     if table.record_key == "__key" and len(nulls) > 1:
-        told = problem_of("missing_key", f"every key column is null: {', '.join(table.key)}", of_record)
-        return [F.when(reduce(lambda left, right: left & right, nulls), told)]
+        message = problem_of("missing_key", f"every key column is null: {', '.join(table.key)}", of_record)
+        return [F.when(reduce(lambda left, right: left & right, nulls), message)]
     return [F.when(nulls[0], problem_of("missing_key", f"key column {table.key[0]} is null", of_record))]
 
 
@@ -507,10 +507,10 @@ def _position_problem(table: Table, *, is_envelope: bool) -> Expression:
 def _transaction_problem() -> Expression:
     """A streamed change that does not say its transaction cannot be kept with the rest of it."""
     absent = F.col("__transaction_id").isNull() | F.col("__transaction_total_order").isNull()
-    told = "no transaction: the connector must have provide.transaction.metadata, and its add.fields must hold"
+    message = "no transaction: the connector must have provide.transaction.metadata, and its add.fields must hold"
     return F.when(
         absent & ~F.coalesce(F.col("__op"), F.lit("u")).isin("r", "m"),
-        problem_of("missing_transaction", f"{told} transaction.id and transaction.total_order"),
+        problem_of("missing_transaction", f"{message} transaction.id and transaction.total_order"),
     )
 
 

@@ -292,13 +292,13 @@ def _json_problem() -> Expression:
         .otherwise(problem_of("invalid_json", "not a JSON object: the text does not parse as JSON"))
     )
     more = problem_of("invalid_json", "not a JSON object: something follows it in the text")
-    told = "a value of type S, N or B is no JSON string, as DynamoDB writes it"
+    message = "a value of type S, N or B is no JSON string, as DynamoDB writes it"
     no_record = problem_of("not_an_event", "no stream record: it lacks dynamodb")
     return F.coalesce(
         F.when(is_corrupt, of_corrupt).when(has_more_than_an_object(text), more),
         text_problem(text),
         F.when(F.col("_lake_event.dynamodb").isNull(), no_record).when(
-            json.rlike(NO_STRING), problem_of("bad_value", told)
+            json.rlike(NO_STRING), problem_of("bad_value", message)
         ),
     )
 
@@ -306,24 +306,24 @@ def _json_problem() -> Expression:
 def _record_problems(table: Table) -> Iterator[Expression]:
     """What keeps a record from being the change of a row of the table: each of them, or null."""
     name = F.coalesce("_lake_event.eventName", F.lit("absent"))
-    told = problem_of("unknown_op", "eventName is ", name, f", expected one of {', '.join(_OPS)}")
-    yield F.when(F.col("_lake_op").isNull(), told)
+    message = problem_of("unknown_op", "eventName is ", name, f", expected one of {', '.join(_OPS)}")
+    yield F.when(F.col("_lake_op").isNull(), message)
     if table.key:
         others = F.array_except(F.map_keys(_of_change("Keys")), F.array(*map(F.lit, table.key)))
         declared = f" as well, the declared key is {', '.join(table.key)}: different items would be one row"
-        told = problem_of("missing_key", "the item's key has ", F.array_join(others, ", "), declared)
-        yield F.when(F.size(others) > 0, told)
+        message = problem_of("missing_key", "the item's key has ", F.array_join(others, ", "), declared)
+        yield F.when(F.size(others) > 0, message)
     if any(column.name not in table.key for column in table.columns):
         yield from _missing_images(table)
     number = _of_change("SequenceNumber")
     shown = F.substring(number, 1, 100)
-    told = problem_of("missing_position", "dynamodb.SequenceNumber is ", shown, ", expected up to 40 digits")
-    yield F.when(number.isNotNull() & ~number.rlike(r"^\d{1,40}\z"), told)
+    message = problem_of("missing_position", "dynamodb.SequenceNumber is ", shown, ", expected up to 40 digits")
+    yield F.when(number.isNotNull() & ~number.rlike(r"^\d{1,40}\z"), message)
     created = _of_change("ApproximateCreationDateTime")
     precision = F.coalesce(_of_change("ApproximateCreationDateTimePrecision"), F.lit("not told"))
     shown = F.concat(F.substring(created, 1, 100), F.lit(", its precision "), precision)
-    told = problem_of("bad_value", "dynamodb.ApproximateCreationDateTime is ", shown)
-    yield F.when(created.isNotNull() & _created_us().isNull(), told)
+    message = problem_of("bad_value", "dynamodb.ApproximateCreationDateTime is ", shown)
+    yield F.when(created.isNotNull() & _created_us().isNull(), message)
 
 
 def _missing_images(table: Table) -> Iterator[Expression]:
@@ -334,11 +334,11 @@ def _missing_images(table: Table) -> Iterator[Expression]:
     declared = table.options.stream_view_type
     view = F.coalesce(_of_change("StreamViewType"), F.lit("not told"))
     expected = f", the table declares {declared}" if declared else f", expected {' or '.join(sorted(SAYS_ROWS))}"
-    told = problem_of("not_an_event", "no NewImage says the row: StreamViewType is ", view, expected)
-    yield F.when(F.col("_lake_op").isin("c", "u") & _of_change("NewImage").isNull(), told)
+    message = problem_of("not_an_event", "no NewImage says the row: StreamViewType is ", view, expected)
+    yield F.when(F.col("_lake_op").isin("c", "u") & _of_change("NewImage").isNull(), message)
     if declared in SAYS_DELETED_ROWS:
-        told = problem_of("not_an_event", "no OldImage says what was deleted: StreamViewType is ", view, expected)
-        yield F.when((F.col("_lake_op") == "d") & _of_change("OldImage").isNull(), told)
+        message = problem_of("not_an_event", "no OldImage says what was deleted: StreamViewType is ", view, expected)
+        yield F.when((F.col("_lake_op") == "d") & _of_change("OldImage").isNull(), message)
 
 
 @dataclass(frozen=True)
@@ -396,7 +396,7 @@ class _Attribute:
         kind = type_of(held)
         is_there = F.coalesce(F.map_contains_key("_lake_image", self.name), F.lit(False)) | held.isNotNull()
         shown = F.lit("a value") if self.column.hashed_from is not None else F.substring(F.to_json(held), 1, 100)
-        told = (
+        message = (
             f"column {self.column.name}: ",
             F.coalesce(shown, F.lit("null")),
             F.when(kind.isNull(), F.lit(" has no type that DynamoDB has")).otherwise(
@@ -404,7 +404,7 @@ class _Attribute:
             ),
         )
         is_wrong = is_there & (kind.isNull() | ((kind != "NULL") & self.field.value.isNull()))
-        return F.when(is_wrong, problem_of("bad_value", *told))
+        return F.when(is_wrong, problem_of("bad_value", *message))
 
     @property
     def _advice(self) -> str:

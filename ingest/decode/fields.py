@@ -120,11 +120,11 @@ def advice(value: Expression, field: Field, of: Wanted) -> Expression:
     undeclared = of.column is not None and of.column.decimal is None and not of.column.unsigned
     if field.in_json and isinstance(of.data_type, T.DecimalType) and undeclared:
         could_be_base64 = (F.length(value) % 4 == 0) & value.rlike("^[A-Za-z0-9+/]+={0,2}$")
-        told = "; say which it holds by `decimal: base64` or `decimal: number` in the column's declaration"
-        return F.when(could_be_base64, F.lit(told)).otherwise(F.lit(""))
+        way = "; say which it holds by `decimal: base64` or `decimal: number` in the column's declaration"
+        return F.when(could_be_base64, F.lit(way)).otherwise(F.lit(""))
     if isinstance(of.data_type, T.TimestampType) and of.column is not None and of.meaning not in TIMESTAMPS:
-        told = "; say what its numbers count by `semantic_type` in the column's declaration"
-        return F.when(value.cast("string").rlike(DIGITS), F.lit(told)).otherwise(F.lit(""))
+        way = "; say what its numbers count by `semantic_type` in the column's declaration"
+        return F.when(value.cast("string").rlike(DIGITS), F.lit(way)).otherwise(F.lit(""))
     is_undeclared = of.column is not None and of.column.binary is None
     if is_undeclared and isinstance(of.data_type, T.BinaryType) and isinstance(field.data_type, T.StringType):
         ways = "`binary: base64`, `base64-url-safe` or `hex`"

@@ -1,9 +1,10 @@
 """Flat JSON objects that are all written alike, cut at their commas instead of parsed.
 
 Kafka Connect's converter writes every event of a table without white space, with the same keys in the same order. To
-cut such a text takes half of what parsing it takes, and its keys are known with it (docs/performance.md). Nothing is
-taken on trust: a text counts as cut where its values, written again between the keys, are the same text, and its
-strings hold no character that JSON wants escaped (RFC 8259, section 7). Every other text is left to the parser.
+cut such a text takes half of what parsing it takes, and its keys are known with it
+(docs/decisions/0020-json-is-read-by-examples.md). Nothing is taken on trust: a text counts as cut where its values,
+written again between the keys, are the same text, and its strings hold no character that JSON wants escaped (RFC 8259,
+section 7). Every other text is left to the parser.
 """
 
 from __future__ import annotations

@@ -127,5 +127,5 @@ def foreign_of(names: Set[str], table: Table) -> Foreign | None:
 def foreign_problem(json: Expression, table: Table, forms: Sequence[Foreign]) -> Expression:
     """What is told of a JSON text that is of one of these forms; null of any other."""
     keys = F.json_object_keys(json)
-    told = (F.when(form.is_in(keys, table), problem_of("not_an_event", form.told)) for form in forms)
-    return F.coalesce(*told, F.lit(None).cast("string"))
+    problems = (F.when(form.is_in(keys, table), problem_of("not_an_event", form.told)) for form in forms)
+    return F.coalesce(*problems, F.lit(None).cast("string"))

@@ -18,8 +18,8 @@ def text_problem(text: Expression) -> Expression:
     the escape \\ud800 without the other one of its pair, it puts a question mark.
     """
     no_utf8 = problem("invalid_json", "the text is not UTF-8")
-    told = "a string holds half a character: an escape from \\ud800 to \\udfff without the other one of its pair"
-    return F.when(~is_utf8(text), no_utf8).when(has_half_a_character(text), problem("invalid_json", told))
+    message = "a string holds half a character: an escape from \\ud800 to \\udfff without the other one of its pair"
+    return F.when(~is_utf8(text), no_utf8).when(has_half_a_character(text), problem("invalid_json", message))
 
 
 def is_utf8(text: Expression) -> Expression:

@@ -466,10 +466,12 @@ def _json_problem(is_corrupt: Expression, *, nested: bool) -> Expression:
     """What keeps a text (`value`, of which `_lake_json` is the event) from being one JSON object, or null."""
     json = F.col("_lake_json")
     is_json = F.get_json_object(json, "$").isNotNull()
-    told = "a value is not of the type that its place in an event has, or holds a control character that is not escaped"
+    message = (
+        "a value is not of the type that its place in an event has, or holds a control character that is not escaped"
+    )
     of_corrupt = (
         F.when(is_json & ~json.startswith("{"), problem_of("not_an_event", "JSON, but not a JSON object"))
-        .when(is_json, problem_of("bad_value", told))
+        .when(is_json, problem_of("bad_value", message))
         .otherwise(problem_of("invalid_json", "not a JSON object: the text does not parse as JSON"))
     )
     found = F.when(is_corrupt, of_corrupt)

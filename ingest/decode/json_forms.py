@@ -32,8 +32,8 @@ from ingest.spark.jvm import java_class
 WHITE_SPACE = " \t\n\r"
 # So many events are taken for examples of a batch.
 EXAMPLES = 20
-# From so many events on, cutting their texts saves more than its expressions take to plan: 12 µs an event, and half a
-# second, on two cores (docs/performance.md).
+# From so many events on, cutting their texts saves more than the half second that its expressions take to plan
+# (docs/decisions/0020-json-is-read-by-examples.md).
 _MANY = 50_000
 # More forms of events than this in a batch are not told apart one by one.
 _MOST_FORMS = 1000
@@ -205,16 +205,16 @@ def forms(lines: DataFrame, table: Table, *, thorough: bool) -> list[Row]:
     found = forms.limit(_MOST_FORMS + 1).collect()
     if len(found) > _MOST_FORMS:
         rows = read.select(schema).distinct().collect()
-        told = {form["schema"] for form in found}
+        schemas = {form["schema"] for form in found}
         nothing = found[0].asDict() | {"wrapped": True, "keys": None, "image": None}
-        found += [Row(**nothing | {"schema": row["schema"]}) for row in rows if row["schema"] not in told]
+        found += [Row(**nothing | {"schema": row["schema"]}) for row in rows if row["schema"] not in schemas]
     return found
 
 
 def _written(events: Sequence[Mapping[str, object]]) -> Mapping[str, T.DataType]:
     """How events write the values of their keys: as whole numbers, or as true and false.
 
-    Spark reads these faster as what they are than as text (docs/performance.md). A fraction is not among them: its
+    Spark reads these faster as what they are than as text (bench/results/updates.md). A fraction is not among them: its
     text is exact, the double that it would be read as is not.
     """
     kinds: dict[str, set[type]] = {}
@@ -343,8 +343,8 @@ def is_control(json: Expression, table: Table) -> Expression:
 def repeated_problem(row: Expression) -> Expression:
     """What is told of a row (JSON) with a key that stands in it twice, or null: a parser takes the last value."""
     keys = F.json_object_keys(row)
-    told = problem_of("invalid_json", "a key stands twice in the row: which of its values counts is not known")
-    return F.when(F.size(F.array_distinct(keys)) < F.size(keys), told)
+    message = problem_of("invalid_json", "a key stands twice in the row: which of its values counts is not known")
+    return F.when(F.size(F.array_distinct(keys)) < F.size(keys), message)
 
 
 def has_more_than_an_object(text: Expression) -> Expression:

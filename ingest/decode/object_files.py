@@ -148,8 +148,8 @@ def probe_avro(spark: SparkSession, file: EventFile) -> tuple[str, str]:
         finally:
             stream.close()
     except Py4JJavaError as error:
-        told = error.java_exception.getMessage() or error.java_exception.getClass().getSimpleName()
-        return "", f"not an Avro object file: {told}"
+        message = error.java_exception.getMessage() or error.java_exception.getClass().getSimpleName()
+        return "", f"not an Avro object file: {message}"
     if kind != "record":
         return "", f"not a file of change events: it holds values of type {kind}"
     if ending != marker:

@@ -126,13 +126,13 @@ class RecordKeys:
         made of one asks for it many times.
         """
         found = self._fields(table)
-        told = {column.name: column.told for column in table.columns}
+        semantic_types = {column.name: column.told for column in table.columns}
         columns = {f"_lake_of_key_{name}": field.value for name, field in found.items()}
         fields = {
             name: replace(
                 field,
                 value=F.col(f"`_lake_of_key_{name}`"),
-                semantic_type=field.semantic_type or of_value[name].semantic_type or told[name],
+                semantic_type=field.semantic_type or of_value[name].semantic_type or semantic_types[name],
             )
             for name, field in found.items()
         }

@@ -182,19 +182,19 @@ class _Api(ABC):
         return response
 
     def _answered(self, url: str) -> httpx.Response:
-        told = ""
+        message = ""
         for pause in (*_PAUSES, None):
             try:
                 response = self._client.get(url)
                 if response.status_code < 500 and response.status_code != 429:
                     return response
-                told = f"answers with {response.status_code} {response.reason_phrase}"
+                message = f"answers with {response.status_code} {response.reason_phrase}"
             except httpx.HTTPError as error:
-                told = f"cannot be reached: {error}"
+                message = f"cannot be reached: {error}"
             if pause is not None:
                 time.sleep(pause)
-        told = f"{told}, {len(_PAUSES) + 1} times"
-        raise self._error(told, action="run again when the registry is well", kind=UnavailableError)
+        message = f"{message}, {len(_PAUSES) + 1} times"
+        raise self._error(message, action="run again when the registry is well", kind=UnavailableError)
 
     def _error(self, found: str, *, action: str = "", kind: type[InputError] = InputError) -> InputError:
         return kind(
@@ -321,11 +321,11 @@ class _Apicurio(_Api):
         )
 
 
-def _reference(told: dict[str, Any]) -> _Reference:
+def _reference(given: dict[str, Any]) -> _Reference:
     # What is in the group `default`, as all that Confluent's API registers, is told without a group.
-    group, artifact, version = told.get("groupId") or "default", told["artifactId"], told.get("version")
+    group, artifact, version = given.get("groupId") or "default", given["artifactId"], given.get("version")
     place = f"/groups/{quote(group, safe='')}/artifacts/{quote(artifact, safe='')}/versions/{version}"
-    return _Reference(told["name"], f"artifact {artifact} of group {group}, version {version}", place)
+    return _Reference(given["name"], f"artifact {artifact} of group {group}, version {version}", place)
 
 
 def _is_of_confluent(answer: Any) -> bool:

@@ -41,10 +41,10 @@ def is_of_another_table(table: Table) -> Expression:
 
 def table_problem(table: Table) -> Expression:
     """A change that does not say its table, or not whole, may be a row of another one."""
-    told = "table_include_list says which: the connector's add.fields must hold db, schema and table"
-    return F.when(source_table().isNull(), problem_of("unknown_table", f"no table, and {told}")).when(
+    message = "table_include_list says which: the connector's add.fields must hold db, schema and table"
+    return F.when(source_table().isNull(), problem_of("unknown_table", f"no table, and {message}")).when(
         _lacks_parts(table) & ~_is_named(table),
-        problem_of("unknown_table", "table ", source_table(), f", which may be one of another schema, and {told}"),
+        problem_of("unknown_table", "table ", source_table(), f", which may be one of another schema, and {message}"),
     )
 
 
@@ -57,9 +57,9 @@ def is_of_several(table: Table) -> bool:
 
 def truncate_of_one_problem() -> Expression:
     """A truncate empties its own table alone, and a row does not tell for sure of which it is."""
-    told = ", one of several tables whose rows this one has: delete its rows, or declare truncate: ignore"
+    message = ", one of several tables whose rows this one has: delete its rows, or declare truncate: ignore"
     name = F.coalesce(source_table(), F.lit("one"))
-    return F.when(F.col("__op") == "t", problem_of("truncate", "a truncate of ", name, told))
+    return F.when(F.col("__op") == "t", problem_of("truncate", "a truncate of ", name, message))
 
 
 def _is_named(table: Table) -> Expression:

@@ -94,8 +94,8 @@ def converted(
     if column is not None and column.special_values == "null" and not isinstance(data_type, T.ArrayType):
         special = _is_special(value, field.data_type, wanted)
         typed, wrong = F.when(~special, typed), wrong & ~special
-    told = (shown(value, field.data_type), F.lit(f" is not exactly a {data_type.simpleString()}"))
-    return Converted(typed, F.when(wrong, F.concat(*told, advice(value, field, wanted))))
+    parts = (shown(value, field.data_type), F.lit(f" is not exactly a {data_type.simpleString()}"))
+    return Converted(typed, F.when(wrong, F.concat(*parts, advice(value, field, wanted))))
 
 
 def _ruled(value: Expression, found: T.DataType, wanted: Wanted) -> Ruled:

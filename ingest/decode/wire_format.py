@@ -156,7 +156,7 @@ def _parts(
             expected=f"`registry` of the connection '{table.options.connection}'",
             action="declare it in connections.yml; nothing of this batch was landed",
         )
-    by_schema, told, lacks = _schemas(values.sparkSession, registry, ids)
+    by_schema, reasons, lacks = _schemas(values.sparkSession, registry, ids)
     parts = []
     for schema, its_ids in by_schema.items():
         own = values.where(kind.isin([_ID + schema_id for schema_id in its_ids]))
@@ -175,7 +175,7 @@ def _parts(
     if set(kinds) - read:
         # Not by their own kinds, which may be as many as there are values.
         aside = values.withColumn("_lake_kind", kind).where(~F.col("_lake_kind").isin(*sorted(read)))
-        parts.append(_part_aside(aside, told, lacks))
+        parts.append(_part_aside(aside, reasons, lacks))
     return parts
 
 
@@ -186,7 +186,7 @@ def _schemas(
     other ids (by `_lake_kind`)."""
     if registry is None:
         return {}, {}, F.lit("0x00 and the id of a schema, and the connection has no registry")
-    told: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     by_schema: dict[str, list[str]] = {}
     found = registry.schemas(ids)
     for schema_id, written in found.items():
@@ -194,7 +194,7 @@ def _schemas(
         if schema:
             by_schema.setdefault(schema, []).append(schema_id)
         else:
-            told[schema_id] = f"schema id {schema_id} {why}"
+            reasons[schema_id] = f"schema id {schema_id} {why}"
     lacks = " is not in the registry"
     if len(ids) - len(found) > MOST_UNKNOWN:
         lacks += (
@@ -202,7 +202,7 @@ def _schemas(
             "`id_bytes` of the registry; values without ids, or with ids in their headers, need `schema_file`"
         )
     its_id = F.expr(f"substring(_lake_kind, {len(_ID) + 1})")
-    return by_schema, told, F.concat(F.lit("schema id "), its_id, F.lit(lacks))
+    return by_schema, reasons, F.concat(F.lit("schema id "), its_id, F.lit(lacks))
 
 
 def _texts(values: DataFrame, keys: RecordKeys, events: int, *more: Expression) -> JsonSource:
@@ -274,7 +274,7 @@ def _kind(table: Table, registry: Registry | None) -> Expression:
     id_bytes = registry.id_bytes if registry else 4
     first = F.hex(F.substring("value", 1, 1))
     schema_id = F.conv(F.hex(F.substring("value", 2, id_bytes)), 16, 10)
-    told = F.concat(
+    unknown = F.concat(
         F.lit(f"{_BAD}the value is empty or of another form: its first byte is 0x"),
         F.lower(first),
         F.lit(", expected 0x00 and the id of a schema" + ("" if declared == "avro" else ", or JSON")),
@@ -285,15 +285,15 @@ def _kind(table: Table, registry: Registry | None) -> Expression:
     ).otherwise(F.concat(F.lit(_ID), schema_id))
     # No text begins with a control character, but for white space, or with a byte that is not ASCII's.
     is_text = first.between("20", "7E") | first.isin("09", "0A", "0D")
-    other = F.when(is_text, F.lit(_JSON)).otherwise(told)
+    other = F.when(is_text, F.lit(_JSON)).otherwise(unknown)
     kind = F.when(F.col("_lake_start_offset").isNull(), F.lit(f"{_BAD}a record without an offset")).when(
         value.isNull(), F.lit(_TOMBSTONE)
     )
     if table.options.schema_file and declared != "json":
-        return kind.when(F.length(value) == 0, told).otherwise(F.lit(_BARE))
+        return kind.when(F.length(value) == 0, unknown).otherwise(F.lit(_BARE))
     if declared == "json":
-        return kind.when(F.length(value) == 0, told).otherwise(F.lit(_JSON))
-    return kind.when(first == "00", prefixed).otherwise(told if declared == "avro" else other)
+        return kind.when(F.length(value) == 0, unknown).otherwise(F.lit(_JSON))
+    return kind.when(first == "00", prefixed).otherwise(unknown if declared == "avro" else other)
 
 
 def _declared_schema(values: DataFrame, table: Table) -> tuple[str, str]:
@@ -330,14 +330,14 @@ def _avro_part(
         is_null = [F.col(f"`{name}`").isNull() | (of_record if name in table.key else F.lit(False)) for name in taken]
         is_nothing = reduce(lambda left, right: left & right, is_null)
         _, why = reason_of(F.col("_lake_problem"))
-        told = problem("invalid_avro", f"the value does not decode with {name}, or holds none of the columns: ", why)
+        message = problem("invalid_avro", f"the value does not decode with {name}, or holds none of the columns: ", why)
         does_not_decode = (F.col("_lake_problem") != MISREAD) & ~F.col("_lake_ignored") & is_nothing
-        return decoded.withColumn("_lake_problem", F.when(does_not_decode, told).otherwise(F.col("_lake_problem")))
+        return decoded.withColumn("_lake_problem", F.when(does_not_decode, message).otherwise(F.col("_lake_problem")))
 
     return Part(part.version, decode)
 
 
-def _part_aside(values: DataFrame, told: dict[str, str], lacks: Expression) -> Part:
+def _part_aside(values: DataFrame, reasons: dict[str, str], lacks: Expression) -> Part:
     """Values that are none of an event, whatever they are.
 
     Parameters
@@ -353,7 +353,7 @@ def _part_aside(values: DataFrame, told: dict[str, str], lacks: Expression) -> P
         found = F.when(
             kind.startswith(_BAD), problem("invalid_record", F.expr(f"substring(_lake_kind, {len(_BAD) + 1})"))
         )
-        for schema_id, reason in told.items():
+        for schema_id, reason in reasons.items():
             found = found.when(kind == _ID + schema_id, problem("unknown_schema", reason))
         found = found.otherwise(problem("unknown_schema", lacks))
         rows, raw, form, key = values, F.col("value"), RECORD_FORM, F.col("_lake_key")

@@ -121,8 +121,8 @@ class Pending:
         """
         if not self.source.delivers_files:
             return
-        paths, told = [file.path for file in self._files()], root_cause(error)
-        gone = [path for path in paths if path in told and _NOT_FOUND.search(told)]
+        paths, cause = [file.path for file in self._files()], root_cause(error)
+        gone = [path for path in paths if path in cause and _NOT_FOUND.search(cause)]
         if not gone:
             there = {file.path for file in _everything(self.source.spark, table)._files()}
             gone = [path for path in paths if path not in there]

@@ -216,7 +216,7 @@ def _kept(frame: DataFrame, *, at_once: bool = False) -> Iterator[DataFrame]:
     """The frame's rows, computed once, for as long as the block runs: at once, or by the first job that wants them.
 
     A local checkpoint keeps Spark's own rows. `persist` would turn them into compressed columns first: 0.85 of the
-    2.0 s that TICKIT's sale took to be ordered and counted (docs/performance.md).
+    2.0 s that TICKIT's sale took to be ordered and counted (bench/results/snapshot.md).
     """
     held = frame.localCheckpoint(eager=at_once)
     try:
@@ -233,13 +233,13 @@ def _counted(batch: Batch) -> Batch:
     """The last change of each key, materialized, and what became of the rest: counted by the same job."""
     table, before = batch.table, batch.before
     spark = batch.silver.spark
-    told = Observation()
+    observed = Observation()
     always = Shared.of(spark).built(f"counts of {table.relation}", table, partial(summary_columns, table))
     late = F.count_if(is_last() & is_late(before.watermark, before.unplaced)).alias("late")
     ordered = prepared(batch.changes, f"ranks of {table.relation}", table, partial(ranked, table=table))
-    rows = ordered.observe(told, late, *always)
+    rows = ordered.observe(observed, late, *always)
     last = batch.keep(rows.where("_lake_rank = 1").drop(*_RANKS), at_once=True)
-    return replace(batch, rows=last, found=Summary(**told.get))
+    return replace(batch, rows=last, found=Summary(**observed.get))
 
 
 def _truncate(batch: Batch) -> Batch:

@@ -99,9 +99,9 @@ def told_again(table: Table) -> dict[str, Expression]:
     names = [*(column.name for column in columns), *(column.name for column in metadata_columns(table))]
     event = F.to_json(F.struct(*(f"`{name}`" for name in names), "__deleted"), EVENT_AS_JSON).cast("binary")
     # Of a table with column policies, what was decoded holds hashes already.
-    told = F.lit(MASKED_FORM if table.is_masked else UNWRAPPED_FORM)
+    form = F.lit(MASKED_FORM if table.is_masked else UNWRAPPED_FORM)
     return {
-        "_lake_form": F.when(F.col("_lake_raw").isNotNull(), F.col("_lake_form").cast("string")).otherwise(told),
+        "_lake_form": F.when(F.col("_lake_raw").isNotNull(), F.col("_lake_form").cast("string")).otherwise(form),
         "_lake_raw": F.coalesce("_lake_raw", event),
     }
 

@@ -89,7 +89,7 @@ class Progress:
         }
 
 
-Told = Callable[[Progress], None]
+OnProgress = Callable[[Progress], None]
 
 
 class Continuous:
@@ -97,7 +97,7 @@ class Continuous:
 
     Parameters
     ----------
-    told:
+    on_progress:
         Called whenever a table goes on, from the table's thread.
     workers:
         How many tables land at a time, in the order in which they have events.
@@ -108,18 +108,18 @@ class Continuous:
         spark: SparkSession,
         tables: Sequence[Table],
         *,
-        told: Told = lambda progress: None,
+        on_progress: OnProgress = lambda progress: None,
         workers: int = 4,
     ) -> None:
         self._spark = spark
         # Tables whose transactions are kept whole are landed together.
         self._groups = [tuple(tables)] if is_consistent(tables) else [(table,) for table in tables]
-        self._told = told
+        self._on_progress = on_progress
         self._workers, self._turns = workers, _Turns(workers)
         self._stopping = threading.Event()
         self._progress = {table.name: Progress(table) for table in tables}
         self._changing = threading.Lock()
-        self._news = _News(spark, self._stopping)
+        self._watching = _Watching(spark, self._stopping)
         self._upkeep = _Upkeep(spark, self._not_compacted)
 
     @property
@@ -140,7 +140,7 @@ class Continuous:
 
     def wake(self) -> None:
         """Lets every table look for what there is, news or not."""
-        self._news.wake()
+        self._watching.wake()
 
     def run(self) -> None:
         """Lands until `stop` is called, or every table has failed."""
@@ -155,7 +155,7 @@ class Continuous:
             for future in futures:
                 future.add_done_callback(ended)
         self._stopping.set()
-        self._news.close()
+        self._watching.close()
         self._upkeep.close()
         for future in futures:
             future.result()
@@ -177,18 +177,18 @@ class Continuous:
             # What is unwell has been landed: there is nothing to try again.
             errors = [error for landed in results if (error := landed.error) and not isinstance(error, QuarantineError)]
             if not all(isinstance(error, UnavailableError) for error in errors):
-                self._tell(tables, state="failed")
+                self._set_state(tables, state="failed")
                 return
             if errors:
-                self._tell(tables, state="retrying")
+                self._set_state(tables, state="retrying")
                 self._stopping.wait(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE_S)
                 continue
             pause = _FIRST_PAUSE_S
             for landed in results:
-                self._tell([landed.table], state="unwell" if landed.error else "waiting")
-            self._news.wait(tables[0], ends)
-        self._tell(tables, state="stopped")
+                self._set_state([landed.table], state="unwell" if landed.error else "waiting")
+            self._watching.wait(tables[0], ends)
+        self._set_state(tables, state="stopped")
 
     def _land(self, tables: Sequence[Table]) -> tuple[Sequence[Landed], Offsets]:
         """What came of it, and the end offsets before it."""
@@ -196,11 +196,11 @@ class Continuous:
 
         def show(name: str, stage: str, detail: str) -> None:
             if stage == "land":
-                self._tell([table for table in tables if table.name == name], state="landing")
+                self._set_state([table for table in tables if table.name == name], state="landing")
 
         if is_consistent(tables):
             # The end of a transaction is news as well.
-            ends |= self._news.ends(topic_table(tables[0]))
+            ends |= self._watching.ends(topic_table(tables[0]))
             results = land(self._spark, tables, workers=self._workers, progress=show, upkeep=self._upkeep.ask)
         else:
             results = [self._land_portions(tables[0], show)]
@@ -248,7 +248,7 @@ class Continuous:
     def _not_compacted(self, table: Table, error: LakeError) -> None:
         self._change(table, True, error=error)
 
-    def _tell(self, tables: Sequence[Table], *, state: str) -> None:
+    def _set_state(self, tables: Sequence[Table], *, state: str) -> None:
         for table in tables:
             self._change(table, self._progress[table.name].state != state, state=state)
 
@@ -257,7 +257,7 @@ class Continuous:
         with self._changing:
             now = self._progress[table.name] = replace(self._progress[table.name], **changes)
         if tells:
-            self._told(now)
+            self._on_progress(now)
 
 
 class _Turns:
@@ -334,7 +334,7 @@ class _Upkeep:
             self.errors.pop(name, None)
 
 
-class _News:
+class _Watching:
     """Waits for news with one watch per connection, or for a while where a source has no news."""
 
     def __init__(self, spark: SparkSession, stopping: threading.Event) -> None:

@@ -67,7 +67,7 @@ def land(
 def _land(
     spark: SparkSession, tables: Sequence[Table], workers: int, progress: Progress | None, upkeep: Upkeep
 ) -> list[Landed]:
-    told: Progress = progress or (lambda table, stage, detail: None)
+    shown: Progress = progress or (lambda table, stage, detail: None)
     step: _Step = partial(land_table, upkeep=upkeep)
     gate: Gate | None = None
     unread: LakeError | None = None
@@ -80,7 +80,7 @@ def _land(
             results = [Landed(table, error=unread) for table in tables]
         else:
             far = gate.far if gate else {}
-            results = _land_far_last(tables, far, pool, lambda table: land_safely(spark, table, told, step))
+            results = _land_far_last(tables, far, pool, lambda table: land_safely(spark, table, shown, step))
     # Where a table has more to read, so may a transaction that the others have landed.
     if is_consistent(tables) and not any(landed.error or landed.unread for landed in results):
         uncut = _cut(spark, tables)

@@ -26,27 +26,27 @@ def schema_planned(
     table = silver.table
     found = plan(table, silver.held(state) if state else None, [part.version for part in parts])
     _require_possible(table, found)
-    told = dict(state.told) if state else {}
+    semantic_types = dict(state.told) if state else {}
     fields = {field.name.lower(): field for part in parts for field in part.version.fields if field.semantic_type}
-    told |= {name: str(fields[name.lower()].semantic_type) for name in table.key if name.lower() in fields}
-    columns = tuple(replace(each, told=told.get(each.name)) for each in found.columns)
+    semantic_types |= {name: str(fields[name.lower()].semantic_type) for name in table.key if name.lower() in fields}
+    columns = tuple(replace(each, told=semantic_types.get(each.name)) for each in found.columns)
     return replace(silver, table=replace(table, columns=columns)), found.readings
 
 
 def _require_possible(table: Table, found: Plan) -> None:
     for place in ("declaration", "events"):
         failures = [difference for difference in found.failures if difference.place == place]
-        told = "; ".join(f"column {item.column}: {item.told}" for item in failures)
+        message = "; ".join(f"column {item.column}: {item.told}" for item in failures)
         if failures and place == "declaration":
             raise DeclarationError(
-                told,
+                message,
                 where=table.where,
                 expected="columns that silver has, or can be given",
                 action=f"`lake plan {table.source}` shows each difference; nothing was landed",
             )
         if failures:
             raise InputError(
-                told,
+                message,
                 where=table.relation,
                 expected="the declared columns: the declaration says fail for such a change (schema_policy)",
                 action=f"change the declaration; `lake plan {table.source}` shows each difference; nothing was landed",

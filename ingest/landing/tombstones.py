@@ -60,9 +60,9 @@ def _lone(batch: Batch) -> DataFrame:
     key = f"`{batch.table.record_key}`"
     is_tombstone = F.col("_lake_ignored") & F.col("_lake_problem").isNotNull()
     is_gone = is_delete() & ~F.col("_lake_ignored")
-    told = batch.changes.select(key, is_tombstone.alias("_lake_is_tombstone"), is_gone.alias("_lake_is_gone"))
-    told = batch.keep(told, at_once=True)
-    keys, gone = told.where("_lake_is_tombstone").select(key).distinct(), told.where("_lake_is_gone").select(key)
+    marked = batch.changes.select(key, is_tombstone.alias("_lake_is_tombstone"), is_gone.alias("_lake_is_gone"))
+    marked = batch.keep(marked, at_once=True)
+    keys, gone = marked.where("_lake_is_tombstone").select(key).distinct(), marked.where("_lake_is_gone").select(key)
     live = batch.silver.read().where("__deleted = 'false'").select(key)
     name = batch.table.record_key
     return keys.join(gone, name, "left_anti").join(live, name, "left_semi")

@@ -242,9 +242,9 @@ def _require_named(ended: DataFrame, tables: Sequence[Table]) -> None:
     if row is None:
         return
     (table,) = (each for each in tables if each.name == row["source_table"])
-    told = ", ".join(each["data_collection"] for each in row["collections"])
+    collections = ", ".join(each["data_collection"] for each in row["collections"])
     raise InputError(
-        f"transaction {row['transaction_id']} has ended with events of {told or 'no table'}, and with none of "
+        f"transaction {row['transaction_id']} has ended with events of {collections or 'no table'}, and with none of "
         f"{table.collection}, of which {row['seen']} have come",
         where=table.where,
         expected="the table's name as its transactions have it: the last two parts of `topic`, or of `database.table`",

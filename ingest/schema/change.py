@@ -61,9 +61,9 @@ ReasonCode = Literal[
 _CODE_ENDS = "\u001e"
 
 
-def problem(code: ReasonCode, *told: str | Expression) -> Expression:
+def problem(code: ReasonCode, *parts: str | Expression) -> Expression:
     """A `_lake_problem`: its code, and what is told of it in one sentence; null where a part of that is."""
-    return F.concat(F.lit(f"{code}{_CODE_ENDS}"), *(F.lit(part) if isinstance(part, str) else part for part in told))
+    return F.concat(F.lit(f"{code}{_CODE_ENDS}"), *(F.lit(part) if isinstance(part, str) else part for part in parts))
 
 
 def reason_of(found: Expression) -> tuple[Expression, Expression]:

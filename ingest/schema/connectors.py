@@ -194,9 +194,9 @@ class LogOrder(Order):
         wrong = [
             F.when(
                 ~F.col(name).rlike(form),
-                F.concat(F.lit(f"{name.removeprefix('__source_')} is "), F.col(name), F.lit(f", expected {told}")),
+                F.concat(F.lit(f"{name.removeprefix('__source_')} is "), F.col(name), F.lit(f", expected {expected}")),
             )
-            for name, (form, told) in self.forms.items()
+            for name, (form, expected) in self.forms.items()
         ]
         return F.coalesce(*wrong) if wrong else None
 

@@ -198,8 +198,8 @@ def _with_silver(table: Table, silver: Sequence[Column] | None) -> tuple[dict[st
                 continue
             effect = "the run fails: a column of the key or the partition cannot be added to rows that lack it"
             fails = name in _placing(table) or declared.substring_of is not None
-            told = effect if fails else "silver gets the column; rows that are there have null"
-            differences.append(_declared(name, "add", "", wanted, told, fails=fails))
+            message = effect if fails else "silver gets the column; rows that are there have null"
+            differences.append(_declared(name, "add", "", wanted, message, fails=fails))
             continue
         if (held[name].hashed_from is None) != (declared.hashed_from is None):
             now, before = ("hashed", "plain") if declared.hashed_from else ("plain", "hashed")
@@ -213,8 +213,8 @@ def _with_silver(table: Table, silver: Sequence[Column] | None) -> tuple[dict[st
         if is_wider(declared.data_type, have):
             fails = _is_fixed(table, name, declared.data_type, have)
             effect = f"the run fails: rows are found by the texts of its values, which have others then; {_ANEW}"
-            told = effect if fails else "silver's column is widened"
-            differences.append(_declared(name, "widen", shown, wanted, told, fails=fails))
+            message = effect if fails else "silver's column is widened"
+            differences.append(_declared(name, "widen", shown, wanted, message, fails=fails))
         elif is_wider(have, declared.data_type):
             differences.append(_declared(name, "narrow", shown, wanted, "silver keeps its wider type"))
             columns[name] = replace(declared, data_type=have)
@@ -303,8 +303,8 @@ def _of_column(column: Column, seen: EventField, table: Table) -> _Finding | Non
     policy = table.options.schema_policy
     expected = column.source_type.simpleString()
     if not is_convertible(seen.data_type, seen.semantic_type, column.source_type):
-        told = f"column {column.name}: a {seen.data_type.simpleString()} is never a {expected}"
-        return _refused(seen, "incompatible", expected, policy.incompatible, told)
+        message = f"column {column.name}: a {seen.data_type.simpleString()} is never a {expected}"
+        return _refused(seen, "incompatible", expected, policy.incompatible, message)
     found = natural(seen, table)
     if found is None or _has_no_width(seen):
         return None
@@ -336,10 +336,10 @@ def _of_added(seen: EventField, table: Table) -> _Finding:
     shown = seen.data_type.simpleString()
     is_name = is_column_name(seen.name) and not RESERVED.fullmatch(seen.name.lower())
     if policy.add != "keep" and (found is None or not is_name):
-        told = f"column {seen.name}: silver has no type for a {shown}"
+        message = f"column {seen.name}: silver has no type for a {shown}"
         if found is not None:
-            told = f"field '{seen.name}': silver cannot have a column of that name"
-        return _refused(seen, "incompatible", "", policy.incompatible, told)
+            message = f"field '{seen.name}': silver cannot have a column of that name"
+        return _refused(seen, "incompatible", "", policy.incompatible, message)
     if policy.add == "quarantine":
         return _refused(seen, "add", "", "quarantine", f"column {seen.name} is not declared")
     effect = "silver gets the column" if policy.add == "evolve" else "the column is left out"
@@ -349,9 +349,9 @@ def _of_added(seen: EventField, table: Table) -> _Finding:
 def _noted(
     name: str, kind: Kind, found: str, expected: str, chosen: str, effect: str, column: Column | None = None
 ) -> _Finding:
-    told = "the run fails" if chosen == "fail" else effect
+    message = "the run fails" if chosen == "fail" else effect
     return _Finding(
-        name, Difference(name, kind, "events", found, expected, chosen, told, chosen == "fail"), column=column
+        name, Difference(name, kind, "events", found, expected, chosen, message, chosen == "fail"), column=column
     )
 
 

@@ -120,8 +120,8 @@ def taken_as_hashed(table: Table) -> Table:
 
 def taken(value: Expression, data_type: T.DataType) -> tuple[Expression, Expression]:
     """A hash that a masked event holds, and what is wrong where it holds none."""
-    told = F.lit(f"its value was not exactly a {data_type.simpleString()}, and was not kept")
-    return value, F.when(~value.rlike(_HASH), told)
+    message = F.lit(f"its value was not exactly a {data_type.simpleString()}, and was not kept")
+    return value, F.when(~value.rlike(_HASH), message)
 
 
 def masked_text(values: Mapping[str, Expression], absent: Expression) -> Expression:

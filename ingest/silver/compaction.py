@@ -12,8 +12,8 @@ from ingest.silver.hudi import HudiTable
 from ingest.silver.table import SilverTable
 from ingest.silver.write_errors import compaction_error
 
-# A batch of so many rows that it writes this share of the table's files at once makes each read take four times as long
-# (docs/performance.md), and is compacted when nothing waits behind it.
+# A batch of so many rows that it writes this share of the table's files at once makes each read slower, which merges
+# them, and is compacted when nothing waits behind it.
 _LARGE_BATCH_ROWS, _LARGE_BATCH_SHARE = 1_000, 0.1
 
 

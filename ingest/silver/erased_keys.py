@@ -191,8 +191,8 @@ def without_erased(changes: DataFrame, table: Table, state: State) -> tuple[Data
         )
         rows = with_salt(changes, table) if salt else changes
         key = F.col(f"`{table.record_key}`").cast("string")
-        told = rows.withColumn("_lake_hash", _hash(key, table, salted=bool(salt)))
-        joined = told.join(F.broadcast(mine), F.col("_lake_hash") == F.col("_lake_erased_key"), "left")
+        hashed = rows.withColumn("_lake_hash", _hash(key, table, salted=bool(salt)))
+        joined = hashed.join(F.broadcast(mine), F.col("_lake_hash") == F.col("_lake_erased_key"), "left")
         gone = F.col("_lake_erased_key").isNotNull() & _is_before_erasure(table)
         changes = joined.withColumn("_lake_ignored", F.col("_lake_ignored") | gone).select(
             *(f"`{name}`" for name in columns)

@@ -27,7 +27,7 @@ from ingest.spark.shared import Shared
 TableType = Literal["mor", "cow"]
 Operation = Literal["upsert", "bulk_insert", "delete", "insert_overwrite_table"]
 _NOTHING: Mapping[str, str] = MappingProxyType({})
-# Hudi's settings for small commits: each of these was measured (docs/performance.md).
+# Hudi's settings for small commits: each of these was measured (bench/results/small_commits.md).
 _SMALL_COMMITS = {
     "hoodie.metadata.enable": "false",
     "hoodie.embed.timeline.server": "false",

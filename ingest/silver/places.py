@@ -60,15 +60,15 @@ def with_departures(
     key, parts = table.record_key, table.options.partition_by
     send = F.broadcast if number <= FEW else as_it_is
     takes_notes = table.options.table_type == "mor" and number <= MOST_NOTED
-    told = rows.select(F.col(f"`{key}`").alias("_lake_key"), *_renamed(parts, "_lake_to"))
-    told = keep(told.withColumn("_lake_hash", _hash("_lake_key")))
-    places = reduce(DataFrame.unionByName, _places(silver, told, send))
+    targets = rows.select(F.col(f"`{key}`").alias("_lake_key"), *_renamed(parts, "_lake_to"))
+    targets = keep(targets.withColumn("_lake_hash", _hash("_lake_key")))
+    places = reduce(DataFrame.unionByName, _places(silver, targets, send))
     held = F.struct(*(f"_lake_from{place}" for place in range(len(parts))))
     of_key = places.groupBy("_lake_key").agg(
         F.max(_stays(silver)).alias("_lake_stays"),
         F.collect_set(F.when(~_stays(silver), held)).alias("_lake_leaves"),
     )
-    known = keep(told.join(of_key, "_lake_key", "left"))
+    known = keep(targets.join(of_key, "_lake_key", "left"))
     # Of several places only one is the row's, and it need not be the one that it goes to.
     arrives = ~F.coalesce(F.col("_lake_stays"), F.lit(False)) | (F.size("_lake_leaves") > 0)
     note = F.struct("_lake_hash", *(F.col(f"_lake_to{place}").cast("string") for place in range(len(parts))))
@@ -80,7 +80,7 @@ def with_departures(
     return rows, _as_notes(found["arrivals"]) if takes_notes else None
 
 
-def _places(silver: SilverTable, told: DataFrame, send: Callable[[DataFrame], DataFrame]) -> list[DataFrame]:
+def _places(silver: SilverTable, targets: DataFrame, send: Callable[[DataFrame], DataFrame]) -> list[DataFrame]:
     """Places of the keys, with where their rows are to be.
 
     Columns: those of `told`, and `_lake_from<n>` for each partition column.
@@ -93,17 +93,17 @@ def _places(silver: SilverTable, told: DataFrame, send: Callable[[DataFrame], Da
     held = stored.select(F.col(f"`{table.record_key}`").alias("_lake_held"), *_renamed(parts, "_lake_from"))
     # Of a large table Spark would make a task of every 8 MB, to read one column.
     held = held.coalesce(2 * silver.spark.sparkContext.defaultParallelism)
-    found = held.join(send(told), F.col("_lake_held") == F.col("_lake_key")).drop("_lake_held")
+    found = held.join(send(targets), F.col("_lake_held") == F.col("_lake_key")).drop("_lake_held")
     if not notes:
         return [found]
-    types = {column.name: column.dataType for column in told.schema}
+    types = {column.name: column.dataType for column in targets.schema}
     texts = local_rows(silver.spark, [[text] for text in notes], T.StructType([T.StructField("text", T.StringType())]))
     noted = texts.select(F.explode(F.from_json("text", _NOTES)).alias("note"))
     noted = noted.select("note.at", F.explode("note.rows").alias("_lake_noted")).select(
         "_lake_noted",
         *(F.col("at")[n].cast(types[f"_lake_to{n}"]).alias(f"_lake_from{n}") for n in range(len(parts))),
     )
-    since = told.join(F.broadcast(noted), F.col("_lake_noted") == F.col("_lake_hash")).drop("_lake_noted")
+    since = targets.join(F.broadcast(noted), F.col("_lake_noted") == F.col("_lake_hash")).drop("_lake_noted")
     return [found, since.select(*found.columns)]
 
 

@@ -103,7 +103,7 @@ def put(spark: SparkSession, table: Table, changes: DataFrame, last: str | None 
     WriteError
         The quarantine could not be written; the caller must not count these events as dealt with.
     """
-    code, told = reason_of(F.col("_lake_problem"))
+    code, reason = reason_of(F.col("_lake_problem"))
     offset = F.when(has_offset(), F.col("_lake_start_offset") + F.col("_lake_line"))
     epoch = _of_epoch(F.lit(table.options.epoch))
     rows = changes.select(
@@ -111,7 +111,7 @@ def put(spark: SparkSession, table: Table, changes: DataFrame, last: str | None 
         F.lit(table.name).alias("source_table"),
         F.lit(table.options.topic).alias("topic"),
         *(F.col(name).alias(kept) for kept, name in PLACE.items()),
-        told.alias("reason"),
+        reason.alias("reason"),
         F.col("_lake_raw").alias("raw"),
         F.col("_lake_form").cast("string").alias("form"),
         F.current_timestamp().alias("quarantined_at"),

@@ -35,7 +35,7 @@ LEFT = "left"
 # The types of partition columns of which that is so (`SilverTable.may_have_buckets`).
 _NAME_ONE_FOLDER = (T.StringType, T.IntegerType, T.LongType, T.DateType, T.BooleanType, T.DecimalType)
 # A small table's bucket has about so many rows, so that several tasks read and write it; a large one's the more, as
-# a commit of random rows writes a file into each bucket, however few they are (docs/performance.md).
+# a commit of random rows writes a file into each bucket, however few they are (bench/results/growth.md).
 _ROWS_A_BUCKET, _ROWS_A_LARGE_BUCKET = 100_000, 1_000_000
 _BUCKETS_OF_A_SMALL_TABLE = 4
 # How the id of a file group begins that is a bucket: with its number.
@@ -92,7 +92,7 @@ class SilverTable:
                 removed_where=("__op", LEFT) if self.rows_may_move else None,
                 table_type=options.table_type,
                 version=options.table_version,
-                # A batch has one row a key; to make sure of it again took Hudi 1.9 of 4.0 s (docs/performance.md).
+                # A batch has one row a key: Hudi need not make sure of it by another shuffle.
                 combines=False,
                 keeps_cuts=options.consistent == "transaction",
                 commits_retained=options.commits_retained,

@@ -60,11 +60,11 @@ def write_error(error: Exception, *, where: str) -> LakeError:
         )
     if "No space left" in text:
         return UnavailableError("the disk is full", where=where, action="free space and run again; nothing was landed")
-    told = root_cause(error)
-    kind = next((kind for kind in _TO_DO if re.search(kind, told)), "")
+    cause = root_cause(error)
+    kind = next((kind for kind in _TO_DO if re.search(kind, cause)), "")
     action = _TO_DO.get(kind) or (_DOES_NOT_ANSWER if passes else _LOOK_IT_UP)
     return (UnavailableError if passes or kind == _ANOTHER_WRITES else WriteError)(
-        told, where=where, action=f"{action}; nothing of this batch was landed, run again then"
+        cause, where=where, action=f"{action}; nothing of this batch was landed, run again then"
     )
 
 

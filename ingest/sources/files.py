@@ -82,15 +82,15 @@ class FilesPosition:
         rows = sorted(
             (file.path.removeprefix(root), file.size, file.modified_ms, *_more_of(file, waits)) for file, waits in every
         )
-        told = json.dumps({"topic": self.topic, "files": rows}, separators=(",", ":"))
-        return base64.b64encode(zlib.compress(told.encode(), 9)).decode()
+        content = json.dumps({"topic": self.topic, "files": rows}, separators=(",", ":"))
+        return base64.b64encode(zlib.compress(content.encode(), 9)).decode()
 
     @classmethod
     def from_text(cls, text: str, root: str) -> FilesPosition:
         """The position that `to_text` wrote."""
-        told = json.loads(zlib.decompress(base64.b64decode(text)))
+        content = json.loads(zlib.decompress(base64.b64decode(text)))
         # Older versions wrote the files alone.
-        topic, rows = (told["topic"], told["files"]) if isinstance(told, dict) else ("", told)
+        topic, rows = (content["topic"], content["files"]) if isinstance(content, dict) else ("", content)
         files: dict[EventFile, int] = {}
         for path, size, modified, *more in rows:
             file = EventFile(root + path, size, modified, first_ms=more[1] if len(more) > 1 else None)

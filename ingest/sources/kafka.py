@@ -151,8 +151,10 @@ class KafkaPosition:
             raise ValueError("no position in Kafka")
         return cls(
             {
-                name: TopicPosition(told["id"], {int(number): offset for number, offset in told["next"].items()})
-                for name, told in topics.items()
+                name: TopicPosition(
+                    position["id"], {int(number): offset for number, offset in position["next"].items()}
+                )
+                for name, position in topics.items()
             }
         )
 
@@ -268,8 +270,8 @@ class UnreadRecords(Unread):
 
     def unreadable(self, error: Py4JJavaError) -> InputError:
         places = ((f"{part.topic}-{part.partition}", part.start, part.end) for part in self.ranges)
-        told = ", ".join(f"{name} from offset {start} to {end}" for name, start, end in places)
-        return read_error(error, where=f"{self.table.relation}: {told}")
+        message = ", ".join(f"{name} from offset {start} to {end}" for name, start, end in places)
+        return read_error(error, where=f"{self.table.relation}: {message}")
 
 
 class KafkaSource(Source[KafkaConnection]):

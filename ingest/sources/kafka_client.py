@@ -74,10 +74,10 @@ def partitions(spark: SparkSession, table: Table) -> list[Partition]:
         firsts = _offsets(spark, client, found, "earliest")
         ends = _offsets(spark, client, found, "latest")
     except Py4JJavaError as error:
-        told = _broker_error(error, table, connection, where)
-        if isinstance(told, UnavailableError):
+        failure = _broker_error(error, table, connection, where)
+        if isinstance(failure, UnavailableError):
             _forget(spark, connection)
-        raise told from error
+        raise failure from error
     _warn_of_compacted(spark, connection, client, names)
     if any(topic_id == NO_ID for _, topic_id, _ in found):
         _warn_of_no_ids(spark, connection)
@@ -201,12 +201,12 @@ def _warn_of_compacted(spark: SparkSession, connection: KafkaConnection, client:
     of_topic = java_class(spark, "org.apache.kafka.common.config.ConfigResource$Type").TOPIC
     resources = {topic: resource(of_topic, topic) for topic in unknown}
     try:
-        told = client.describeConfigs(_java_list(spark, resources.values())).all().get()
+        described = client.describeConfigs(_java_list(spark, resources.values())).all().get()
     except Py4JJavaError as error:
         log.debug("the topics' settings may not be read: %s", _reason(error))
         return
     for topic, asked in resources.items():
-        if "compact" in str(told.get(asked).get("cleanup.policy").value()):
+        if "compact" in str(described.get(asked).get("cleanup.policy").value()):
             log.warning(
                 "topic %s is compacted (cleanup.policy): of each key the last record is kept. A delete that is not "
                 "landed within delete.retention.ms is lost, and so are values that only an older record has; "
@@ -243,8 +243,8 @@ def _offsets(
         wanted.put(key, spec)
     committed = java_class(spark, "org.apache.kafka.common.IsolationLevel").READ_COMMITTED
     options = java_class(spark, "org.apache.kafka.clients.admin.ListOffsetsOptions")(committed)
-    told = client.listOffsets(wanted, options).all().get()
-    return {place: int(told.get(key).offset()) for place, key in keys.items()}
+    listed = client.listOffsets(wanted, options).all().get()
+    return {place: int(listed.get(key).offset()) for place, key in keys.items()}
 
 
 def _java_list(spark: SparkSession, items: Iterable[str]) -> Any:

@@ -47,8 +47,8 @@ def position_kind(position: str) -> str:
     """
     if not position.startswith("{"):
         return "files"
-    told = json.loads(position)
-    return "kafka" if "kafka" in told else str(told.get("kind"))
+    content = json.loads(position)
+    return "kafka" if "kafka" in content else str(content.get("kind"))
 
 
 def require_kind(table: Table, position: str) -> str:

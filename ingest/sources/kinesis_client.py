@@ -135,10 +135,10 @@ class StreamClient:
         """
         with _told(name):
             answer = self._client.describe_stream_summary(StreamName=name)
-            told = answer["StreamDescriptionSummary"]
+            summary = answer["StreamDescriptionSummary"]
             listed = self._listed(name)
-        created = _ms(told["StreamCreationTimestamp"])
-        retention = int(told["RetentionPeriodHours"]) * 3_600_000
+        created = _ms(summary["StreamCreationTimestamp"])
+        retention = int(summary["RetentionPeriodHours"]) * 3_600_000
         return Stream(name, created, retention, _now(answer), _shards(listed))
 
     def _listed(self, name: str) -> list[Mapping[str, Any]]:
@@ -208,7 +208,7 @@ def _told(where: str) -> Iterator[None]:
 
 
 def _of_the_api(code: str, message: str, where: str) -> InputError:
-    told = f"{code}: {message}"
+    shown = f"{code}: {message}"
     if code.startswith("ResourceNotFound"):
         return AbsentError(
             f"there is no such stream or shard: {message}",
@@ -218,18 +218,18 @@ def _of_the_api(code: str, message: str, where: str) -> InputError:
         )
     if code.startswith("ExpiredIterator"):
         return IteratorExpiredError(
-            told, where=where, expected="an iterator of the last five minutes", action="run again"
+            shown, where=where, expected="an iterator of the last five minutes", action="run again"
         )
     if any(part in code for part in _LATER):
-        return _unavailable(f"Kinesis does not serve this now, after {_ATTEMPTS} attempts: {told}", where)
+        return _unavailable(f"Kinesis does not serve this now, after {_ATTEMPTS} attempts: {shown}", where)
     if any(part in code for part in _REFUSED):
         return InputError(
-            f"access is refused: {told}",
+            f"access is refused: {shown}",
             where=where,
             expected="the rights kinesis:DescribeStreamSummary, ListShards, GetShardIterator and GetRecords",
             action="check which credentials are found, and the rights of their role",
         )
-    return InputError(told, where=where, expected="records of the stream", action="see what the message says")
+    return InputError(shown, where=where, expected="records of the stream", action="see what the message says")
 
 
 def _unavailable(found: str, where: str) -> UnavailableError:
@@ -269,19 +269,19 @@ def require_boto3() -> tuple[Any, Any]:
 def _shards(listed: Sequence[Mapping[str, Any]]) -> tuple[Shard, ...]:
     """Shards by their names. One that others come from is closed."""
     parents = {
-        told["ShardId"]: tuple(told[key] for key in ("ParentShardId", "AdjacentParentShardId") if told.get(key))
-        for told in listed
+        shard["ShardId"]: tuple(shard[key] for key in ("ParentShardId", "AdjacentParentShardId") if shard.get(key))
+        for shard in listed
     }
     split = {parent for its in parents.values() for parent in its}
     return tuple(
         sorted(
             Shard(
-                told["ShardId"],
-                int(told["SequenceNumberRange"]["StartingSequenceNumber"]),
-                "EndingSequenceNumber" in told["SequenceNumberRange"] or told["ShardId"] in split,
-                parents[told["ShardId"]],
+                shard["ShardId"],
+                int(shard["SequenceNumberRange"]["StartingSequenceNumber"]),
+                "EndingSequenceNumber" in shard["SequenceNumberRange"] or shard["ShardId"] in split,
+                parents[shard["ShardId"]],
             )
-            for told in listed
+            for shard in listed
         )
     )
 

@@ -46,15 +46,15 @@ class ShardPosition:
 
     def as_json(self) -> dict[str, Any]:
         """What of it says something."""
-        told = {"after": self.after, "events": self.events, "since": self.since_ms, "until": self.until_ms,
+        content = {"after": self.after, "events": self.events, "since": self.since_ms, "until": self.until_ms,
                 "ended": self.has_ended}  # fmt: skip
-        return {key: value for key, value in told.items() if value}
+        return {key: value for key, value in content.items() if value}
 
     @classmethod
-    def of_json(cls, told: Mapping[str, Any]) -> ShardPosition:
+    def of_json(cls, content: Mapping[str, Any]) -> ShardPosition:
         """The position that `as_json` told."""
-        ended = bool(told.get("ended"))
-        return cls(told.get("after"), told.get("events", 0), told.get("since"), told.get("until", 0), ended)
+        ended = bool(content.get("ended"))
+        return cls(content.get("after"), content.get("events", 0), content.get("since"), content.get("until", 0), ended)
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,10 @@ class KinesisPosition:
         return {"stream": self.stream, "created": self.created_ms, "shards": shards}
 
     @classmethod
-    def of_json(cls, told: Any) -> KinesisPosition:
+    def of_json(cls, content: Any) -> KinesisPosition:
         """The position that `as_json` told."""
-        shards = {name: ShardPosition.of_json(shard) for name, shard in told["shards"].items()}
-        return cls(told["stream"], told["created"], shards)
+        shards = {name: ShardPosition.of_json(shard) for name, shard in content["shards"].items()}
+        return cls(content["stream"], content["created"], shards)
 
     def advanced(self, stream: Stream, shards: Mapping[str, ShardPosition]) -> KinesisPosition:
         """The position with those shards of the stream where they are; without those that are gone from it."""

@@ -238,8 +238,8 @@ def _connect(server: _Server) -> str:
         with socket.create_connection(server, timeout=_ONE_S):
             return _shown(server)
     except (OSError, UnicodeError) as error:
-        told = str(getattr(error, "strerror", None) or error)
-        raise UnavailableError(told, where=_shown(server)) from error
+        message = str(getattr(error, "strerror", None) or error)
+        raise UnavailableError(message, where=_shown(server)) from error
 
 
 def _shown(server: _Server) -> str:

@@ -75,8 +75,8 @@ def archive(java: Path) -> None:
             )
             shutil.move(made, ARCHIVE)
         except (OSError, subprocess.SubprocessError) as error:
-            told = str(getattr(error, "stderr", None) or error).strip().splitlines()
-            print(f"it could not be made, and commands start as without it: {told[-1]}", flush=True)
+            message = str(getattr(error, "stderr", None) or error).strip().splitlines()
+            print(f"it could not be made, and commands start as without it: {message[-1]}", flush=True)
     if not fits(java):
         ARCHIVE.unlink(missing_ok=True)
 

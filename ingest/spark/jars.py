@@ -197,12 +197,12 @@ def _java_homes() -> Sequence[Path]:
 def java_version(home: Path) -> int | None:
     """The major version of the Java in a folder; None where there is none that runs."""
     try:
-        told = subprocess.run(
+        version = subprocess.run(
             [home / "bin" / "java", "-version"], capture_output=True, text=True, check=True, timeout=60
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    matched = re.search(r'version "(\d+)(?:\.(\d+))?', told.stderr)
+    matched = re.search(r'version "(\d+)(?:\.(\d+))?', version.stderr)
     if not matched:
         return None
     major = int(matched[1])
@@ -256,11 +256,11 @@ def _resolve(artifacts: Sequence[Artifact], lock: Path, java: Path) -> None:
              "-retrieve", ivy / "files" / pattern],
             capture_output=True, text=True, timeout=1800, check=False,
         )  # fmt: skip
-        told = [line.strip(" \t:") for line in (done.stdout + done.stderr).splitlines()]
+        lines = [line.strip(" \t:") for line in (done.stdout + done.stderr).splitlines()]
         for artifact in artifacts:
             found = ivy / "files" / artifact.file_name
             if not found.is_file():
-                reason = [line for line in told if "not found" in line or "UNRESOLVED" in line or "ERROR" in line]
+                reason = [line for line in lines if "not found" in line or "UNRESOLVED" in line or "ERROR" in line]
                 raise SetupError(
                     f"{artifact.coordinates} cannot be fetched: {(reason or ['no repository answered'])[0]}",
                     where=str(lock),

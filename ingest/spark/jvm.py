@@ -52,7 +52,7 @@ def refresh(spark: SparkSession, relation: str) -> None:
 
 def know_classes(spark: SparkSession) -> None:
     """Looks up once what PySpark looks up with each expression that is written: a fifth of the time of a small batch
-    (docs/performance.md). Of a whole name, each part is looked up in every jar."""
+    (bench/results/session.md). Of a whole name, each part is looked up in every jar."""
     for name in _PYSPARK_CALLS:
         known: Any = spark._jvm
         for part in name.split("."):
@@ -87,11 +87,11 @@ def quiet_accumulators(spark: SparkSession) -> None:
     Where Java ends first, as after a command that fails early, it printed a stack trace in the way of the message.
     """
     server: Any = spark.sparkContext._accumulatorServer
-    told = type(server).handle_error
+    handle = type(server).handle_error
 
     def handle_error(request: Any, address: Any) -> None:
         if not isinstance(sys.exception(), EOFError):
-            told(server, request, address)
+            handle(server, request, address)
 
     server.handle_error = handle_error
 
@@ -187,10 +187,10 @@ def root_cause(error: Exception) -> str:
     except Py4JError:
         # Java does not answer any more, and says nothing of its own error either.
         return type(error).__name__
-    told = [(name, message) for name, message in causes if message]
-    if not told:
+    messages = [(name, message) for name, message in causes if message]
+    if not messages:
         return _last_cause(text)
-    (name, message), (innermost, _) = told[-1], causes[-1]
+    (name, message), (innermost, _) = messages[-1], causes[-1]
     if _CAUSE.search(message):
         return _last_cause(message)
     shown = f"{name}: {_sentence(message)}"

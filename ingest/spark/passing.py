@@ -32,5 +32,5 @@ def may_pass(error: BaseException | None) -> bool:
     if isinstance(error, LakeError):
         # Its own text names what users have named.
         return isinstance(error, UnavailableError) or may_pass(error.__cause__)
-    told = root_cause(error)
-    return not re.search(_FOR_GOOD, told) and re.search(f"{_LATER}|{_DOES_NOT_ANSWER}", told) is not None
+    cause = root_cause(error)
+    return not re.search(_FOR_GOOD, cause) and re.search(f"{_LATER}|{_DOES_NOT_ANSWER}", cause) is not None

@@ -120,7 +120,7 @@ def with_java_options(settings: Mapping[str, str]) -> dict[str, str]:
     return {**settings, **{name: f"{_AVRO_LIMITS} {settings.get(name, '')}".strip() for name in names}}
 
 
-def lasting(project: Project) -> Mapping[str, str]:
+def long_running(project: Project) -> Mapping[str, str]:
     """What a session that lasts is opened with: the JVM's full compiler, which a short one of the profile does without.
 
     It costs a minute of processor time at first; then a change of a quiet source takes 1.9 s to a query, not 2.6
@@ -191,13 +191,13 @@ def _require_free_catalog(project: Project, settings: Mapping[str, str]) -> None
         return
     _require_writable(folder)
     file = folder / "dbex.lck"
-    deadline, told = time.monotonic() + _CATALOG_WITHIN_S, False
+    deadline, is_logged = time.monotonic() + _CATALOG_WITHIN_S, False
     while _is_locked(file):
         if time.monotonic() > deadline:
             raise _catalog_in_use(project)
-        if not told:
+        if not is_logged:
             log.warning("another process has the embedded catalog open: waiting for it to end")
-            told = True
+            is_logged = True
         time.sleep(0.1)
 
 

@@ -38,8 +38,8 @@
 {% macro hudi_require_past(relation, instant) -%}
     {%- set now = modules.datetime.datetime.now(modules.pytz.utc).strftime('%Y%m%d%H%M%S') -%}
     {%- if instant and instant[:14] > now -%}
-        {%- set told = run_query("select reflect('java.time.LocalDateTime', 'now') as now").rows[0]['now'] -%}
-        {%- set now = modules.re.sub('[^0-9]', '', told)[:14] -%}
+        {%- set clock = run_query("select reflect('java.time.LocalDateTime', 'now') as now").rows[0]['now'] -%}
+        {%- set now = modules.re.sub('[^0-9]', '', clock)[:14] -%}
         {%- if instant[:14] > now -%}
             {{ exceptions.raise_compiler_error(
                 hudi_name(relation) ~ ": got a last commit of " ~ instant ~ ", and " ~ now ~ " by the clock of the machine that runs Spark,"

@@ -1,5 +1,5 @@
 {#-
-    A Hudi table of a model as it is found: the `instant` of its last commit of rows, and what that commit `told` of the upstreams,
+    A Hudi table of a model as it is found: the `instant` of its last commit of rows, and what that commit `recorded` of the upstreams,
     as they were before it read them, and when it was `completed`; none where it tells nothing that holds. Another writer has
     been there since, or between the moment that its run looked at the table and its commit; or the table is of an earlier version
     of the project.
@@ -11,11 +11,11 @@
     {%- set commits = hudi_commits_of_rows(hudi_commits(target)) -%}
     {%- set instants = commits | map(attribute='commit_time') | list + ['', ''] -%}
     {%- set kept = hudi_kept_in_commit(target, hudi_state_name(unique_id), commits) -%}
-    {%- set told = none if kept is none else fromjson(kept.value) -%}
-    {%- if told is none or told.get('stands_on') != instants[1] -%}
-        {%- do return({'instant': instants[0], 'told': none}) -%}
+    {%- set recorded = none if kept is none else fromjson(kept.value) -%}
+    {%- if recorded is none or recorded.get('stands_on') != instants[1] -%}
+        {%- do return({'instant': instants[0], 'recorded': none}) -%}
     {%- endif -%}
-    {%- do return({'instant': instants[0], 'told': dict(told, completed=kept.completed)}) -%}
+    {%- do return({'instant': instants[0], 'recorded': dict(recorded, completed=kept.completed)}) -%}
 {%- endmacro %}
 
 {#-

@@ -1,7 +1,7 @@
 {#-
     In place of dbt-spark's for Hudi tables: that one writes a commit of Hudi for each column in each run, which does not say
     from what the model was built, so that the next run would compare the whole table. Here a run writes what differs: most
-    comments come with the table (`hudi_wanted`).
+    comments come with the table (`hudi_source_view`).
 
     Hudi cannot change the comment of a partition column: it stays as it was when the table was made.
 -#}

@@ -8,8 +8,8 @@
     {%- set column_types, columns, names, casts, cells = config.get('column_types', {}), [], [], [], [] -%}
     {%- for name in rows.column_names -%}
         {%- set cell, type = 'cell_' ~ loop.index, column_types.get(name, adapter.convert_type(rows, loop.index0)) -%}
-        {%- set told = hudi_text(', expected a value of type ' ~ type ~ ' in column ' ~ name ~ ', or an empty cell') -%}
-        {%- set refused = 'raise_error(concat(' ~ hudi_text(model.unique_id ~ ': got ') ~ ', ' ~ cell ~ ', ' ~ told ~ '))' -%}
+        {%- set message = hudi_text(', expected a value of type ' ~ type ~ ' in column ' ~ name ~ ', or an empty cell') -%}
+        {%- set refused = 'raise_error(concat(' ~ hudi_text(model.unique_id ~ ': got ') ~ ', ' ~ cell ~ ', ' ~ message ~ '))' -%}
         {%- do names.append(adapter.quote_seed_column(name, config.get('quote_columns'))) -%}
         {%- do columns.append(names[-1] ~ ' ' ~ type) -%}
         {%- do cells.append(cell) -%}

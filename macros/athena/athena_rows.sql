@@ -50,12 +50,12 @@
     element_at(array[{{ value }}], cast({{ text }} as integer))
 {%- endmacro %}
 
-{% macro _shared_key_text(key, count, told='got', expected='one row for each key') -%}
+{% macro _shared_key_text(key, count, verb='got', expected='one row for each key') -%}
     {%- set values = [] -%}
     {%- for column in key -%}
         {%- do values.append("'" ~ column ~ " = ' || coalesce(cast(" ~ adapter.quote(column) ~ " as varchar), 'null')") -%}
     {%- endfor -%}
-    '{{ model.unique_id }}: {{ told }} ' || cast({{ count }} as varchar) || ' rows of the key ' || {{ values | join(" || ', ' || ") }}
+    '{{ model.unique_id }}: {{ verb }} ' || cast({{ count }} as varchar) || ' rows of the key ' || {{ values | join(" || ', ' || ") }}
     || ', expected {{ expected }}; nothing was written'
 {%- endmacro %}
 

@@ -58,10 +58,10 @@
 -#}
 {% macro files_remove(table) -%}
     {%- set root = config.get('location_root') -%}
-    {%- set told = hudi_described(table).details if root else {} -%}
+    {%- set details = hudi_described(table).details if root else {} -%}
     {%- set ours = modules.re.escape((root or '').replace('file://', '').rstrip('/') ~ '/' ~ model.alias) ~ '(?:__[0-9a-f]{8})?$' -%}
-    {%- if told.get('Provider') != 'hudi' and modules.re.match('(?:[\\w+.-]+:(?://[^/]*)?)?' ~ ours, told.get('Location', '')) -%}
-        {%- do run_query('insert overwrite directory ' ~ hudi_text(told.Location) ~ ' using parquet select 1 as nothing where false') -%}
+    {%- if details.get('Provider') != 'hudi' and modules.re.match('(?:[\\w+.-]+:(?://[^/]*)?)?' ~ ours, details.get('Location', '')) -%}
+        {%- do run_query('insert overwrite directory ' ~ hudi_text(details.Location) ~ ' using parquet select 1 as nothing where false') -%}
     {%- endif -%}
 {%- endmacro %}
 

@@ -66,10 +66,10 @@
     the one of its last run, and asks for such as are given now, or were then: no row is to be removed for them. Nobody can ask how a
     source got its name, or a model: where the tables that are read are others, each variable may have chosen them (`variables`).
 -#}
-{% macro hudi_part_of_variables(told, upstreams) -%}
-    {%- if told is none or told.text != upstreams.text -%}
-        {%- set reads_others = told is not none and told.tables.keys() | sort != upstreams.tables.keys() | sort -%}
-        {%- for run, when in [(upstreams, ''), (told or {}, ', which its last run had')] -%}
+{% macro hudi_part_of_variables(recorded, upstreams) -%}
+    {%- if recorded is none or recorded.text != upstreams.text -%}
+        {%- set reads_others = recorded is not none and recorded.tables.keys() | sort != upstreams.tables.keys() | sort -%}
+        {%- for run, when in [(upstreams, ''), (recorded or {}, ', which its last run had')] -%}
             {%- if run.get('given') -%}
                 {%- do return('its text asks for --vars ' ~ run.given | join(', ') ~ when) -%}
             {%- elif reads_others and run.get('variables') -%}

@@ -4,7 +4,7 @@
     {%- set present_columns = described.columns -%}
     {%- set columns = hudi_merge_columns(target, present_columns, wanted, on_schema_change, model.unique_id) -%}
     {%- if columns is none -%}
-        {%- set part = hudi_part_of_variables(before.told, upstreams) if part is none else part -%}
+        {%- set part = hudi_part_of_variables(before.recorded, upstreams) if part is none else part -%}
         {%- do hudi_require_whole(target, part, 'other columns (on_schema_change = sync_all_columns)') -%}
         {%- do log(target ~ ': its columns are others now, it is built anew (on_schema_change = sync_all_columns)', info=true) -%}
         {%- do hudi_rebuild(target, existing, wanted, upstreams) -%}
@@ -22,7 +22,7 @@
         {%- else -%}
             {%- set given = hudi_beside(target, 'given') -%}
             {#- By the table's names: an insert into Hudi knows no column that the select writes with other capitals -#}
-            {%- do hudi_keep(given, 'select ' ~ hudi_quoted(columns) ~ ' from ' ~ wanted) -%}
+            {%- do hudi_materialize(given, 'select ' ~ hudi_quoted(columns) ~ ' from ' ~ wanted) -%}
             {%- do hudi_require_keys(given, hudi_record_key()) -%}
             {%- call statement('main') -%}
                 {%- if strategy == 'append' -%}
@@ -60,7 +60,7 @@
 {#- A batch's rows take the place of those that are there: of whole partitions. They are looked at before, and computed once. -#}
 {% macro _replace_batch(target, wanted, columns) -%}
     {%- set batch = hudi_beside(target, 'batch') -%}
-    {%- do hudi_keep(batch, 'select * from ' ~ wanted) -%}
+    {%- do hudi_materialize(batch, 'select * from ' ~ wanted) -%}
     {%- do hudi_require_keys(batch, hudi_record_key()) -%}
     {%- do _require_partitions_of_batch(target, batch) -%}
     {%- do hudi_write_as(target, 'upsert') -%}
@@ -93,7 +93,7 @@
     {%- endset -%}
     {%- if run_query('select 1 as row from (' ~ query ~ ') limit 1') -%}
         {%- set removed = hudi_beside(target, 'removed') -%}
-        {%- do hudi_keep(removed, query) -%}
+        {%- do hudi_materialize(removed, query) -%}
         {%- do run_query(hudi_merge_sql(target, removed, key_columns(config.get('unique_key'), model.unique_id), columns)) -%}
         {%- do hudi_drop(removed) -%}
     {%- endif -%}

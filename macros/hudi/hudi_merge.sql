@@ -2,13 +2,13 @@
     Leaves the table as its full refresh would, in one commit: of the rows that may have changed, those that differ are
     written. Which may have changed say the upstreams' commits (`affected_keys`), or all may.
 
-    The difference is computed once and kept as a table while it is needed (`hudi_keep`). Hudi's merge is for rows that go.
+    The difference is computed once and kept as a table while it is needed (`hudi_materialize`). Hudi's merge is for rows that go.
     It holds for the table as it was: where another run has written to the table meanwhile, the whole table is compared again.
 -#}
 {% macro hudi_merge(target, present_columns, wanted, columns, before, upstreams) -%}
     {%- set key = key_columns(config.get('unique_key'), model.unique_id) -%}
     {#- A pre_hook may have written to what the model reads, of which was asked before, or to the table -#}
-    {%- set changes = upstream_changes(before.told, upstreams_now(upstreams) if pre_hooks else upstreams) -%}
+    {%- set changes = upstream_changes(before.recorded, upstreams_now(upstreams) if pre_hooks else upstreams) -%}
     {%- set whole = 'it has columns that it had not, of which no row has a value' if before.get('is_widened') else changes.whole -%}
     {%- set run = {'is_done': false, 'whole': whole, 'stands_on': before.instant} -%}
     {%- if pre_hooks and run.whole is none -%}
@@ -27,7 +27,7 @@
         {%- do return('') -%}
     {%- endif -%}
 
-    {%- set part = hudi_part_of_variables(before.told, upstreams) -%}
+    {%- set part = hudi_part_of_variables(before.recorded, upstreams) -%}
     {%- if not var('compare_whole', false) and part is none and _reaches_many(target, changes.applied, upstreams) and hudi_has_columns_of(target, wanted) -%}
         {%- do log(target ~ ': ' ~ changes.applied ~ ' events upstream: it is rebuilt, which takes less than to look for what they reach', info=true) -%}
         {%- do hudi_rebuild(target, target, wanted, upstreams) -%}
@@ -80,7 +80,7 @@
 
 {#-
     Whether events are so many that a rebuild takes less: more than one for 200 rows of the table, and for 200 events that ever came
-    to a source, which a rebuild reads whole (docs/performance.md). Rows lie by a hash of their key, so that a few hundred are in every
+    to a source, which a rebuild reads whole (bench/results/dbt.md). Rows lie by a hash of their key, so that a few hundred are in every
     file, and all files are written again.
 -#}
 {% macro _reaches_many(target, applied, upstreams) -%}
@@ -99,7 +99,7 @@
     {%- set key = key_columns(config.get('unique_key'), model.unique_id) -%}
     {%- do log(target ~ ': ' ~ part ~ ': its rows are upserted and none is removed, the table need not equal its full refresh', info=true) -%}
     {%- set given = hudi_beside(target, 'given') -%}
-    {%- do hudi_keep(given, 'select * from ' ~ wanted) -%}
+    {%- do hudi_materialize(given, 'select * from ' ~ wanted) -%}
     {%- do hudi_require_keys(given, key) -%}
     {%- do _write_difference(target, present_columns, hudi_rows_of(target, given, key), given, key, columns) -%}
     {%- do hudi_drop(given) -%}
@@ -115,7 +115,7 @@
     {%- set difference = hudi_beside(target, 'difference') -%}
     {#- Columns that the model has no longer keep what they hold -#}
     {%- set kept_columns = present_columns | map(attribute='name') | reject('in', columns) | list -%}
-    {%- do hudi_keep(difference, hudi_difference_sql(present, wanted, key, columns, hudi_types(present_columns), kept_columns)) -%}
+    {%- do hudi_materialize(difference, hudi_difference_sql(present, wanted, key, columns, hudi_types(present_columns), kept_columns)) -%}
     {%- set counts -%}
         select
             count(*) as row_count,

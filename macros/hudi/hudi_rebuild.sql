@@ -24,7 +24,7 @@
         {%- set given = hudi_beside(target, 'given') -%}
         {%- set is_kept = _has_elements(adapter.get_columns_in_relation(wanted)) -%}
         {%- if is_kept -%}
-            {%- do hudi_keep(given, hudi_select(wanted)) -%}
+            {%- do hudi_materialize(given, hudi_select(wanted)) -%}
         {%- endif -%}
         {%- call statement('main') -%}
             {{ hudi_create_sql(built, 'select * from ' ~ given if is_kept else hudi_select(wanted)) }}

@@ -1,6 +1,6 @@
 {#-
     Inserts rows and replaces those that are there, in one commit: all columns of the table. Hudi spends on a merge, which can
-    do more, half as much again, or twice as much (docs/performance.md).
+    do more, half as much again, or twice as much (bench/results/small_commits.md).
 -#}
 {% macro hudi_upsert_sql(target, rows, columns) -%}
     {%- do hudi_write_as(target, 'upsert') -%}

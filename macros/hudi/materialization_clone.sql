@@ -14,7 +14,7 @@
     {%- set target_relation = this.incorporate(type='table') -%}
     {%- set existing = hudi_present(this) -%}
     {%- if existing is none or flags.FULL_REFRESH -%}
-        {%- set state = hudi_state(defer_relation).told -%}
+        {%- set state = hudi_state(defer_relation).recorded -%}
         {%- if state is not none -%}
             {%- do hudi_set_state(state) -%}
         {%- endif -%}

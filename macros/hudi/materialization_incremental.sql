@@ -29,19 +29,19 @@
     {%- set part = hudi_part(compiled_code, strategy) -%}
     {%- set described = none if is_rebuilt else hudi_require_settings(existing) -%}
     {%- if hudi_stays(target_relation, existing) -%}
-        {%- do hudi_drop_wanted(target_relation, hudi_wanted(target_relation, compiled_code), compiled_code) -%}
+        {%- do hudi_drop_wanted(target_relation, hudi_source_view(target_relation, compiled_code), compiled_code) -%}
         {%- do return({'relations': [target_relation]}) -%}
     {%- endif -%}
     {#- What the upstreams are is asked before anything of them is read, or changed by a hook: what comes meanwhile comes again -#}
-    {%- set before = {'instant': none, 'told': none} if is_rebuilt or part is not none else hudi_state(existing) -%}
+    {%- set before = {'instant': none, 'recorded': none} if is_rebuilt or part is not none else hudi_state(existing) -%}
     {%- do hudi_require_past(existing, hudi_instants(existing)[0] if part is not none and not is_rebuilt else before.instant) -%}
-    {%- set built_from = upstreams(before.told) if part is none else none -%}
+    {%- set built_from = upstreams(before.recorded) if part is none else none -%}
 
     {{ run_hooks(pre_hooks) }}
 
-    {%- set wanted = hudi_wanted(target_relation, compiled_code) -%}
+    {%- set wanted = hudi_source_view(target_relation, compiled_code) -%}
     {%- if part is none -%}
-        {%- set built_from = upstreams_of_plan(built_from, compiled_code, before.told) -%}
+        {%- set built_from = upstreams_of_plan(built_from, compiled_code, before.recorded) -%}
         {%- do built_from.update(given=hudi_given_variables() + built_from.given, variables=hudi_variables()) -%}
         {#- By a view, which dbt's graph does not show -#}
         {%- set part = 'it reads itself' if hudi_name(this) | lower in built_from.tables else none -%}

@@ -14,14 +14,14 @@
     {%- endif -%}
     {%- set target_relation = this.incorporate(type='table') -%}
     {%- if hudi_reads_a_part() and hudi_stays(target_relation, hudi_present(this)) -%}
-        {%- do hudi_drop_wanted(target_relation, hudi_wanted(target_relation, compiled_code), compiled_code) -%}
+        {%- do hudi_drop_wanted(target_relation, hudi_source_view(target_relation, compiled_code), compiled_code) -%}
         {%- do return({'relations': [target_relation]}) -%}
     {%- endif -%}
 
     {{ run_hooks(pre_hooks) }}
 
     {%- set existing = hudi_present(this) -%}
-    {%- set wanted = hudi_wanted(target_relation, compiled_code) -%}
+    {%- set wanted = hudi_source_view(target_relation, compiled_code) -%}
     {%- do hudi_rebuild(target_relation, existing, wanted) -%}
     {%- do hudi_drop_wanted(target_relation, wanted, compiled_code) -%}
     {%- do apply_grants(target_relation, config.get('grants'), should_revoke(existing, full_refresh_mode=True)) -%}

@@ -47,11 +47,11 @@
     {%- endif -%}
     {%- set strategy = hudi_strategy() if config.get('materialized') == 'incremental' -%}
     {%- set merged_partitions = config.get('partition_by') if strategy in ['merge', 'microbatch'] else none -%}
-    {%- set told = config.get('options') -%}
-    {%- if told is none or told is mapping -%}
-        {%- set told = dict(_options_among_properties(), **(told or {})) -%}
+    {%- set given = config.get('options') -%}
+    {%- if given is none or given is mapping -%}
+        {%- set given = dict(_options_among_properties(), **(given or {})) -%}
     {%- endif -%}
-    {%- set options = hudi_table_options(told, hudi_record_key(), model.unique_id, merged_partitions) -%}
+    {%- set options = hudi_table_options(given, hudi_record_key(), model.unique_id, merged_partitions) -%}
     {%- if strategy in ['insert_overwrite', 'microbatch'] -%}
         {%- do options.update({'hoodie.datasource.overwrite.mode': 'dynamic'}) -%}
     {%- endif -%}

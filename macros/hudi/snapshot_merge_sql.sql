@@ -23,7 +23,7 @@
     {%- for attempt in range(3) if not run.is_done -%}
         {%- set instants = hudi_instants(target) -%}
         {%- do hudi_require_past(target, instants[0]) -%}
-        {%- do hudi_keep(staged, _staged_versions(target, source, names)) -%}
+        {%- do hudi_materialize(staged, _staged_versions(target, source, names)) -%}
         {%- set staged_columns = adapter.get_columns_in_relation(staged) | map(attribute='name') | map('lower') | list -%}
         {%- set query -%}
             select
@@ -45,7 +45,7 @@
                 staged.dbt_change_type = 'insert'
                 and not exists (select 1 from {{ target }} as present where present.{{ version }} = staged._lake_version)
         {%- endset -%}
-        {%- do hudi_keep(versions, query) -%}
+        {%- do hudi_materialize(versions, query) -%}
         {%- set row_count = run_query('select count(*) as row_count from ' ~ versions).columns[0].values()[0] -%}
         {%- set upsert = hudi_upsert_sql(target, versions, columns) if row_count > 0 -%}
         {#- Both would end the same version, and begin one each -#}

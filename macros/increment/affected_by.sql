@@ -10,11 +10,11 @@
     as it was too.
 -#}
 {% macro affected_by() -%}
-    {%- set told = (config.get('meta') or {}).get('affected_by') or [] -%}
+    {%- set written = (config.get('meta') or {}).get('affected_by') or [] -%}
     {%- set expected = "expected a list of {source: <source>.<table>, by: {<column of the model>: <column of the table>}}, "
         ~ "each with reads: [<column of the table>] or without" -%}
     {%- set entries = [] -%}
-    {%- for entry in told -%}
+    {%- for entry in written -%}
         {%- set reads = entry.reads if entry is mapping and 'reads' in entry else [] -%}
         {%- if entry is not mapping or entry.keys() | reject('eq', 'reads') | sort != ['by', 'source']
             or entry.by is not mapping or not entry.by or reads is string or reads is not iterable -%}

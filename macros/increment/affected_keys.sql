@@ -19,7 +19,7 @@
             {%- do selects.append(_reached_keys(target, key, entry, _changed_values(entry, changed, types))) -%}
         {%- endfor -%}
     {%- endfor -%}
-    {%- do hudi_keep(keys, selects | join(' union ')) -%}
+    {%- do hudi_materialize(keys, selects | join(' union ')) -%}
     {%- do return(kept) -%}
 {%- endmacro %}
 
@@ -38,7 +38,7 @@
             or _hoodie_commit_time in ('{{ since.pending | join("', '") }}')
             {%- endif %}
     {%- endset -%}
-    {%- do hudi_keep(now, query) -%}
+    {%- do hudi_materialize(now, query) -%}
     {%- if not reads_before -%}
         {%- do return([now]) -%}
     {%- endif -%}
@@ -49,7 +49,7 @@
             ~ ' where _hoodie_record_key in (select _hoodie_record_key from ' ~ now ~ ')'
         ) -%}
     {%- endfor -%}
-    {%- do hudi_keep(old, former | join(' union all ')) -%}
+    {%- do hudi_materialize(old, former | join(' union all ')) -%}
     {%- do return([now, old]) -%}
 {%- endmacro %}
 

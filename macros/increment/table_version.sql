@@ -2,7 +2,7 @@
     Which rows a table has, without reading them: of a Hudi table its last commit and those that are on their way, of a table of
     files these. A table of another kind has another version in each run, and a view has none: it is the tables behind it.
     A seed is small, and each `dbt build` writes it again: its rows are its version.
-    `before` is a version that was told earlier: of a table that has not changed it still holds. Of one that is a Hudi table still
+    `before` is a version that was recorded earlier: of a table that has not changed it still holds. Of one that is a Hudi table still
     (`is_hudi`) the catalog is asked no more.
 
     Instants are of the commits' request, as `_hoodie_commit_time` of a row names it. One that was requested earlier and

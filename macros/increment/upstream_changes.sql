@@ -3,7 +3,7 @@
     entries of `affected_by` whose source has new commits; and `applied`, how many events have come, also where all is compared.
 
     A source may have changed while it was read: what the model has of a row may be what it was for that moment only. So a row
-    counts also as it was behind each commit from the version that was told to the model's own commit.
+    counts also as it was behind each commit from the version that was recorded to the model's own commit.
 -#}
 {% macro upstream_changes(before, now) -%}
     {%- set applied = _applied(before, now) -%}

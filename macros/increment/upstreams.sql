@@ -13,10 +13,10 @@
     {%- do return({'tables': _versions(found.tables, {}, before), 'views': found.views}) -%}
 {%- endmacro %}
 
-{% macro upstreams_of_plan(told, sql, before=none) -%}
+{% macro upstreams_of_plan(recorded, sql, before=none) -%}
     {%- set sql = hudi_statement(sql) -%}
     {%- set plan = _analysed(sql) -%}
-    {%- set views = told.views + _relations_in('View \\(`spark_catalog`\\.`([^`]+)`\\.`([^`]+)`', plan) -%}
+    {%- set views = recorded.views + _relations_in('View \\(`spark_catalog`\\.`([^`]+)`\\.`([^`]+)`', plan) -%}
     {%- set shown = _shown(views | map('string') | map('replace', '`', '') | map('lower') | unique | sort) -%}
     {%- set texts = _texts_of(shown) | join(';') -%}
     {%- set text = local_md5([model.compiled_code, texts] | join(';')) -%}
@@ -33,7 +33,7 @@
     {%- do return({
         'text': text,
         'settings': _settings(),
-        'tables': _versions(named, told.tables, before),
+        'tables': _versions(named, recorded.tables, before),
         'unnamed': unnamed | length,
         'moment': run_started_at.isoformat() if is_moving else '',
         'given': _given_to(shown),
@@ -50,21 +50,21 @@
 {%- endmacro %}
 
 {% macro spark__upstreams_moved(relation, node) -%}
-    {%- set told = hudi_state(relation_of_text(relation), node.unique_id).told -%}
-    {%- if told is none -%}
+    {%- set recorded = hudi_state(relation_of_text(relation), node.unique_id).recorded -%}
+    {%- if recorded is none -%}
         {%- do return(false) -%}
     {%- endif -%}
-    {%- do return(upstreams_now(told) != told) -%}
+    {%- do return(upstreams_now(recorded) != recorded) -%}
 {%- endmacro %}
 
-{#- What was told, with the versions that the tables have now. -#}
-{% macro upstreams_now(told) -%}
-    {%- do return(dict(told, tables=_versions(told.tables.keys(), {}, told))) -%}
+{#- What was recorded, with the versions that the tables have now. -#}
+{% macro upstreams_now(recorded) -%}
+    {%- do return(dict(recorded, tables=_versions(recorded.tables.keys(), {}, recorded))) -%}
 {%- endmacro %}
 
-{#- Of relations and of what is told already, by names without quotes. Views and what has no version are left out, or told. -#}
-{% macro _versions(relations, told, before) -%}
-    {%- set known, versions = (before or {}).get('tables') or {}, dict(told) -%}
+{#- Of relations and of what is recorded already, by names without quotes. Views and what has no version are left out, or recorded. -#}
+{% macro _versions(relations, recorded, before) -%}
+    {%- set known, versions = (before or {}).get('tables') or {}, dict(recorded) -%}
     {%- set names = relations | map('string') | map('replace', '`', '') | map('lower') | unique | reject('in', versions) | list -%}
     {%- set hudi_tables = _still_hudi(names, known) -%}
     {%- for name in names -%}
@@ -110,8 +110,8 @@
 {#- Spark's analysed plan of a select, as text. As a view it is not planned any further; time travel is in no view. -#}
 {% macro _analysed(sql) -%}
     {%- set as_view = '' if hudi_travels(sql) else 'create or replace temporary view ' ~ adapter.quote(model.name ~ '__analysed') ~ ' as ' -%}
-    {%- set told = run_query('explain extended ' ~ as_view ~ sql).columns[0].values()[0] -%}
-    {%- do return(told.partition('== Analyzed Logical Plan ==')[2].partition('== Optimized Logical Plan ==')[0]) -%}
+    {%- set recorded = run_query('explain extended ' ~ as_view ~ sql).columns[0].values()[0] -%}
+    {%- do return(recorded.partition('== Analyzed Logical Plan ==')[2].partition('== Optimized Logical Plan ==')[0]) -%}
 {%- endmacro %}
 
 {% macro _relations_in(pattern, plan) -%}

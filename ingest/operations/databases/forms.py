@@ -213,8 +213,8 @@ def as_one_interval(value: Expression) -> Expression:
     second = F.regexp_extract(value, pattern, 6).cast("decimal(20,6)")
     micros = (hour * 3600 + minute * 60) * 1_000_000 + (second * 1_000_000).cast("bigint")
     parts = (year * 12 + month, day, micros)
-    told = F.concat_ws("/", *(part.cast("string") for part in parts))
-    return _unless_null(F.when(value.rlike(pattern), told), value)
+    text = F.concat_ws("/", *(part.cast("string") for part in parts))
+    return _unless_null(F.when(value.rlike(pattern), text), value)
 
 
 def as_one_unsigned(value: Expression) -> Expression:

@@ -161,8 +161,8 @@ def _interval(value: str, column: SourceColumn, declared: Column) -> Form:
     part = {name: f"extract({name} from {value})" for name in ("year", "month", "day", "hour", "minute", "second")}
     if isinstance(scalar_type(declared), T.StringType):
         units = zip(("P", "Y", "M", "DT", "H", "M"), part.values(), strict=True)
-        told = " || ".join(f"'{unit}' || ({number})::numeric::text" for unit, number in units)
-        return Form(f"{told} || 'S'", T.StringType(), normal=as_one_interval)
+        text = " || ".join(f"'{unit}' || ({number})::numeric::text" for unit, number in units)
+        return Form(f"{text} || 'S'", T.StringType(), normal=as_one_interval)
     whole = (f"({part['year']} * 12 + {part['month']}) * 2629800 + {part['day']} * 86400 + {part['hour']} * 3600"
              f" + {part['minute']} * 60 + {part['second']}")  # fmt: skip
     return Form(f"round(({whole}) * 1000000)::bigint", T.LongType())

@@ -86,19 +86,19 @@ class GlueCatalog(Catalog):
     def _tell(self, entry: Entry) -> None:
         """Tells Glue what is new of a table."""
         remembered = self._remembered
-        told = remembered.pop(entry.hudi.path, None)
+        registered = remembered.pop(entry.hudi.path, None)
         made_of = (dict(entry.columns), dict(entry.views), entry.description, dict(entry.comments))
-        if told is None or told.made_of != made_of:
-            told = self._tables_told(entry, made_of)
-        remembered[entry.hudi.path] = self._partitions_told(entry, told)
+        if registered is None or registered.made_of != made_of:
+            registered = self._tables_told(entry, made_of)
+        remembered[entry.hudi.path] = self._partitions_told(entry, registered)
 
     def drop(self, schema: str, names: Sequence[str]) -> None:
         """Forgets tables, in Glue and in the session."""
         GlueClient().delete_tables(schema.lower(), [name.lower() for name in names])
         self.session.drop(schema, names)
         remembered = self._remembered
-        for path, told in list(remembered.items()):
-            if {name.lower() for name in names} & told.tables.keys():
+        for path, registered in list(remembered.items()):
+            if {name.lower() for name in names} & registered.tables.keys():
                 remembered.pop(path, None)
 
     @property
@@ -134,30 +134,30 @@ class GlueCatalog(Catalog):
                 client.delete_tables(schema, made)
             raise
 
-    def _partitions_told(self, entry: Entry, told: _Told) -> _Told:
+    def _partitions_told(self, entry: Entry, registered: _Told) -> _Told:
         """Makes the partitions that commits have written to since Glue was told of some, or all that it lacks."""
         if not entry.hudi.options.partition_by:
-            return told
+            return registered
         timeline = entry.hudi.timeline
-        seen, folders = timeline.written_besides(told.seen)
-        if not told.seen:
+        seen, folders = timeline.written_besides(registered.seen)
+        if not registered.seen:
             folders = frozenset(timeline.partitions())
         new = {folder: tuple(glue_forms.values_of(folder)) for folder in folders}
-        new = {folder: values for folder, values in new.items() if values not in told.partitions}
+        new = {folder: values for folder, values in new.items() if values not in registered.partitions}
         if new:
             client, schema = GlueClient(), entry.schema.lower()
-            for name, table in told.tables.items():
-                known = set() if told.seen else client.partitions(schema, name)
+            for name, table in registered.tables.items():
+                known = set() if registered.seen else client.partitions(schema, name)
                 missing = sorted(folder for folder, values in new.items() if values not in known)
                 client.create_partitions(schema, name, [glue_forms.partition_input(table, each) for each in missing])
-        return replace(told, seen=seen, partitions=told.partitions | frozenset(new.values()))
+        return replace(registered, seen=seen, partitions=registered.partitions | frozenset(new.values()))
 
 
 def _require_same(schema: str, name: str, found: Input, wanted: Input) -> None:
     """Raises WriteError where Glue has another table of that name."""
     storage, here = found.get("StorageDescriptor") or {}, wanted["StorageDescriptor"]
-    told = found.get("Parameters") or {}
-    kind = str(told.get("table_type") or found.get("TableType") or "no table type").upper()
+    parameters = found.get("Parameters") or {}
+    kind = str(parameters.get("table_type") or found.get("TableType") or "no table type").upper()
     place = str(storage.get("Location") or "")
     is_hudi = "hudi" in str(storage.get("InputFormat") or "").lower()
     partitions = [key["Name"] for key in found.get("PartitionKeys") or ()]

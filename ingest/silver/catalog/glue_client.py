@@ -154,8 +154,8 @@ def _told(where: str) -> Iterator[None]:
     except _PartialError as error:
         raise _refusal(error.code, str(error), where) from error
     except boto.ClientError as error:
-        told = error.response.get("Error", {})
-        raise _refusal(str(told.get("Code")), str(told.get("Message")), where) from error
+        answer = error.response.get("Error", {})
+        raise _refusal(str(answer.get("Code")), str(answer.get("Message")), where) from error
     except (boto.NoCredentialsError, boto.PartialCredentialsError, boto.TokenRetrievalError, boto.ProfileNotFound,
             boto.NoRegionError, boto.CredentialRetrievalError) as error:  # fmt: skip
         raise WriteError(
@@ -173,18 +173,18 @@ def _told(where: str) -> Iterator[None]:
 
 
 def _refusal(code: str, message: str, where: str) -> LakeError:
-    told = f"{code}: {message}"
+    shown = f"{code}: {message}"
     if any(part in code for part in _LATER):
         return UnavailableError(
-            f"Glue does not serve this now, after {_ATTEMPTS} attempts: {told}",
+            f"Glue does not serve this now, after {_ATTEMPTS} attempts: {shown}",
             where=where,
             action=f"see who else calls Glue in this account, or ask for a larger quota; {_HEALS}",
         )
     if any(part in code for part in _REFUSED):
         return WriteError(
-            f"Glue refuses access: {told}",
+            f"Glue refuses access: {shown}",
             where=where,
             expected=_RIGHTS,
             action=f"check which credentials are found, and the rights of their role (Lake Formation's too); {_HEALS}",
         )
-    return WriteError(f"Glue refuses it: {told}", where=where, action=f"correct what the message names; {_HEALS}")
+    return WriteError(f"Glue refuses it: {shown}", where=where, action=f"correct what the message names; {_HEALS}")

@@ -3,12 +3,12 @@
     Spark takes time travel into no view: a select with it is kept as a table below. What the configuration names must be
     in it; constraints and the time of a batch are checked as its rows are read, and comments come with its columns.
 -#}
-{% macro hudi_wanted(target, sql) -%}
+{% macro hudi_source_view(target, sql) -%}
     {%- do hudi_options() -%}    {#- also where the table is there, and a run looks at none of them -#}
     {%- set sql = hudi_statement(sql) -%}
     {%- if hudi_travels(sql) -%}
         {%- set kept = hudi_beside(target, 'wanted') -%}
-        {%- do hudi_keep(kept, sql) -%}
+        {%- do hudi_materialize(kept, sql) -%}
         {%- set sql = 'select * from ' ~ kept -%}
     {%- endif -%}
     {%- set wanted = api.Relation.create(identifier=target.schema ~ '__' ~ target.identifier ~ '__wanted', type='view') -%}
@@ -39,7 +39,7 @@
     {%- do return(wanted) -%}
 {%- endmacro %}
 
-{#- Drops what `hudi_wanted` has made of the same text. -#}
+{#- Drops what `hudi_source_view` has made of the same text. -#}
 {% macro hudi_drop_wanted(target, wanted, sql) -%}
     {%- do run_query('drop view if exists ' ~ wanted) -%}
     {%- if hudi_travels(sql) -%}
