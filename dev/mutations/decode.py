@@ -10,6 +10,7 @@ from dev.mutations.base import (
     KEYS,
     LANDED,
     LOST,
+    ODD,
     REGISTRY,
     TRANSACTIONS,
     UPKEEP,
@@ -21,8 +22,8 @@ from dev.mutations.base import (
 DECODE = (
     Mutation(
         "a delete that holds its key alone has to say where it stands",
-        "ingest/decode/decoded.py",
-        "        streamed &= ~_is_deleted()\n",
+        "ingest/decode/event_problems.py",
+        "        streamed &= ~is_deleted()\n",
         "        pass\n",
         (f"{LOST}::test_deletes_of_keys_alone_are_applied_where_a_column_orders",),
     ),
@@ -50,7 +51,7 @@ DECODE = (
     Mutation(
         "deletes do not make tombstones",
         "ingest/decode/decoded.py",
-        '_is_deleted().cast("string").alias("__deleted")',
+        'is_deleted().cast("string").alias("__deleted")',
         'F.lit("false").alias("__deleted")',
         scene("a_deleted_and_inserted_row_does_not_inherit", "a_row_that_changes_partition_stays_one"),
     ),
@@ -252,7 +253,7 @@ DECODE = (
     ),
     Mutation(
         "an update that gives its row another key is one change",
-        "ingest/decode/decoded.py",
+        "ingest/decode/event_problems.py",
         '(op == "u") & F.coalesce(is_moved',
         '(op == "x") & F.coalesce(is_moved',
         (f"{DEBEZIUM}::test_an_update_of_a_key_that_is_not_the_record_s_is_set_aside",),
@@ -267,7 +268,7 @@ DECODE = (
     Mutation(
         "a delete is set aside for a value that is gone",
         "ingest/decode/decoded.py",
-        "~nothing if name in places else ~(nothing | _is_deleted())",
+        "~nothing if name in places else ~(nothing | is_deleted())",
         "~nothing",
         (f"{DEBEZIUM}::test_a_delete_whose_row_cannot_be_read_deletes_it",),
     ),
@@ -291,5 +292,40 @@ DECODE = (
         "_since(known.get(file.path), file)",
         "file",
         ("tests/ingest/test_files_that_move.py::test_a_file_that_gets_another_time_brings_nothing_back",),
+    ),
+    Mutation(
+        "a real of a key is a double of its bits",
+        "ingest/decode/numbers.py",
+        '(value.cast("string") if is_single else value).cast(wanted)',
+        "value.cast(wanted)",
+        (f"{ODD}::test_a_real_of_a_key_is_the_number_of_the_record_s_key",),
+    ),
+    Mutation(
+        "base64 of a decimal is taken for a number",
+        "ingest/decode/types.py",
+        "return _RULES_OF_DECIMALS.get(type(wanted.data_type), number_of_decimal)",
+        "pass",
+        ("tests/ingest/test_types.py",),
+    ),
+    Mutation(
+        "a placeholder is a key",
+        "ingest/decode/decoded.py",
+        "fields[name] = replace(field, value=F.when(~is_replaced, field.value))",
+        "pass",
+        (f"{ODD}::test_a_placeholder_is_no_key",),
+    ),
+    Mutation(
+        "a row with the columns of an envelope is one",
+        "ingest/decode/json_forms.py",
+        '.startswith("{")\n\n\ndef _are_of',
+        ".isNotNull()\n\n\ndef _are_of",
+        (f"{ODD}::test_a_row_with_the_columns_of_an_envelope_is_a_row",),
+    ),
+    Mutation(
+        "a text that no folder can be named by is landed",
+        "ingest/decode/event_problems.py",
+        "is_null.when(written > most, too_long)",
+        "is_null",
+        (f"{ODD}::test_a_text_that_names_no_folder_stops_no_table",),
     ),
 )

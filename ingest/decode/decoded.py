@@ -18,6 +18,18 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ingest.config.tables import Column, Table
+from ingest.decode.event_problems import (
+    event_op,
+    is_deleted,
+    key_problems,
+    nothing_brings_it,
+    op_problem,
+    partition_problems,
+    position_problem,
+    tombstone_problem,
+    transaction_problem,
+    truncate_problem,
+)
 from ingest.decode.fields import EVENT_AS_JSON, Converted, Field, quoted
 from ingest.decode.json_numbers import beyond_double, is_guessed_double
 from ingest.decode.record_key import KEY_TEXT, RecordKeys, is_plainly_of
@@ -38,10 +50,6 @@ from ingest.schema.evolution import Reading, Version
 # `_lake_form` of an event that is kept as it was decoded: as an unwrapped one.
 UNWRAPPED = {"unwrapped": True}
 UNWRAPPED_FORM = dumps(UNWRAPPED)
-# Ops that carry a row.
-ROW_OPS = ("c", "u", "d", "r")
-# 't' is a truncate, 'm' a logical decoding message: neither carries a row.
-_OPS = (*ROW_OPS, "t", "m")
 # `_lake_problem` of an event that is not written as the examples of its batch are: the batch has to be read exactly.
 MISREAD = "not of the form of the events before it"
 # Whether a record's value is not of the kind that those of the first records are, where that was not looked at before.
@@ -121,7 +129,7 @@ class Outline:
 
 def decoded_changes(events: DataFrame, table: Table, outline: Outline) -> DataFrame:
     """The decoded changes: every field cast to its type, with the first thing that is wrong as `_lake_problem`."""
-    outline = _with_tombstones(_with_deletes(outline), table)
+    outline = _with_keys(_with_tombstones(_with_deletes(outline), table), table)
     fields = outline.fields
     untyped, key_fields = outline.keys.with_fields(_untyped(events, table, outline), table, fields)
     unavailable = {
@@ -146,7 +154,7 @@ def decoded_changes(events: DataFrame, table: Table, outline: Outline) -> DataFr
     typed = untyped.select(
         *(values[column.name].alias(column.name) for column in table.columns),
         *(values[column.name].alias(column.name) for column in metadata_columns(table)),
-        _is_deleted().cast("string").alias("__deleted"),
+        is_deleted().cast("string").alias("__deleted"),
         *READ,
         kept.alias("_lake_raw"),
         found.alias("_lake_problem"),
@@ -180,6 +188,22 @@ def _with_tombstones(outline: Outline, table: Table) -> Outline:
     op_of = F.when(is_tombstone, "d").otherwise(outline.fields["__op"].value)
     fields = {**outline.fields, "__op": Field(op_of, T.StringType())}
     return replace(outline, tombstone=is_tombstone, fields=fields, ignored=outline.ignored & ~is_tombstone)
+
+
+def _with_keys(outline: Outline, table: Table) -> Outline:
+    """Keys without placeholders: an unchanged key that is TOASTed has one, and its value in the record's key alone."""
+    placeholder = connector_of(table).placeholder if outline.placeholders else None
+    if placeholder is None:
+        return outline
+    fields = dict(outline.fields)
+    for name in (
+        column.name for column in table.columns if isinstance(column.source_type, T.StringType | T.BinaryType)
+    ):
+        field = fields[name]
+        if name in table.key and placeholder.may_replace(field.data_type):
+            is_replaced = placeholder.replaces(field.value, field.data_type)
+            fields[name] = replace(field, value=F.when(~is_replaced, field.value))
+    return replace(outline, fields=fields)
 
 
 def _untyped(events: DataFrame, table: Table, outline: Outline) -> DataFrame:
@@ -222,18 +246,9 @@ def _kept_masked(masked: Expression, found: Expression, table: Table) -> tuple[E
     return F.when(found.isNotNull() | F.col("_lake_unavailable").isNotNull(), kept), found
 
 
-def _op() -> Expression:
-    return F.coalesce(F.col("__op"), F.lit(""))
-
-
-def _is_deleted() -> Expression:
-    """Whether an event deletes its row. Never null."""
-    return _op() == "d"
-
-
 def _means_nothing(table: Table) -> Expression:
     """Whether an event means no change of the table. Never null."""
-    is_empty = F.coalesce(F.col("_lake_empty"), F.lit(False)) | (_op() == "m")
+    is_empty = F.coalesce(F.col("_lake_empty"), F.lit(False)) | (event_op() == "m")
     return is_empty | is_of_another_table(table)
 
 
@@ -246,7 +261,7 @@ def _typed(
     wanted |= {column.name: column.data_type for column in metadata_columns(table)}
     wanted["__deleted"] = T.StringType()
     # The other columns of a deleted row are filled with values that were never there.
-    hidden = _is_deleted() & F.lit(connector_of(table).delete_holds == "key")
+    hidden = is_deleted() & F.lit(connector_of(table).delete_holds == "key")
     places = {*table.options.partition_by, *order_of(table).columns}
     values: dict[str, Expression] = {}
     checks: dict[str, Expression] = {}
@@ -266,7 +281,7 @@ def _typed(
             nothing = hidden | unavailable[name] if name in unavailable else hidden
             values[name] = F.when(nothing, F.lit(None)).otherwise(change.value)
             # A row that is gone is so whatever it was, as long as its place and its change's are known.
-            checks[name] = F.when(~nothing if name in places else ~(nothing | _is_deleted()), message)
+            checks[name] = F.when(~nothing if name in places else ~(nothing | is_deleted()), message)
         else:
             values[name] = change.value
             checks[name] = message
@@ -277,25 +292,26 @@ def _first_problem(
     table: Table, values: Mapping[str, Expression], checks: Mapping[str, Expression], *, is_envelope: bool
 ) -> Expression:
     """The first thing that keeps an event from being applied, or null."""
-    rowless = _op() == "t"
+    rowless = event_op() == "t"
     is_tombstone = F.col("_lake_tombstone")
     # A value of the key that cannot be read says more than that there is none.
-    keyed = [*(checks[name] for name in table.key), *_key_problems(table, values)]
+    keyed = [*(checks[name] for name in table.key), *key_problems(table, values)]
     of_change = F.coalesce(
         F.when(~is_tombstone, F.col("_lake_malformed")),
-        _op_problem(),
+        op_problem(),
         *([table_problem(table)] if table.options.table_include_list else []),
-        *([_truncate_problem()] if table.options.truncate == "quarantine" else []),
+        *([truncate_problem()] if table.options.truncate == "quarantine" else []),
         *([truncate_of_one_problem()] if table.options.truncate == "apply" and is_of_several(table) else []),
         *(F.when(~rowless, wrong) for wrong in keyed),
-        F.when(~is_tombstone, _position_problem(table, is_envelope=is_envelope)),
-        *([F.when(~is_tombstone, _transaction_problem())] if table.options.consistent == "transaction" else []),
+        *(F.when(~rowless & ~is_tombstone, wrong) for wrong in partition_problems(table, values)),
+        F.when(~is_tombstone, position_problem(table, is_envelope=is_envelope)),
+        *([F.when(~is_tombstone, transaction_problem())] if table.options.consistent == "transaction" else []),
         *(wrong for name, wrong in checks.items() if name not in table.key),
-        *([_nothing_brings_it()] if not table.key else []),
+        *([nothing_brings_it()] if not table.key else []),
     )
     found = F.when(~_means_nothing(table), of_change)
     if table.options.tombstones is None:
-        found = F.when(is_tombstone, _tombstone_problem()).otherwise(found)
+        found = F.when(is_tombstone, tombstone_problem()).otherwise(found)
     return F.when(F.col("_lake_key_unlike"), F.lit(MISREAD)).otherwise(found)
 
 
@@ -316,7 +332,7 @@ def _of_record_key(key: Field, value: Field, of_key: Converted, of_value: Conver
     delete may hold fillers, and says nothing; a bare key may be any value that the records are partitioned by. What
     was to be masked is not shown.
     """
-    is_keyed = _is_deleted() | F.col("_lake_tombstone")
+    is_keyed = is_deleted() | F.col("_lake_tombstone")
     is_there = key.value.isNotNull() & (is_keyed | value.value.isNull())
     is_other = ~is_keyed & F.col(KEY_TEXT).startswith("{") & (of_key.value != of_value.value)
     return Converted(
@@ -330,30 +346,6 @@ def _key_is_unlike(events: DataFrame, is_wanted: Expression, keys: RecordKeys) -
     if UNLIKE not in events.columns:
         return F.lit(False)
     return F.coalesce(is_wanted, F.lit(False)) & keys.is_unlike()
-
-
-def _nothing_brings_it() -> Expression:
-    """A value that an event of a table without a key lacks: no earlier change of its row is known."""
-    names = F.split("_lake_unavailable", UNAVAILABLE_SEPARATOR)
-    lacking = F.filter(
-        names, lambda name: ~name.startswith(OPTIONAL) & ~F.array_contains(names, F.concat(F.lit(OPTIONAL), name))
-    )
-    message = problem_of(
-        "unavailable_value", "unavailable value of ", F.array_join(lacking, ", "), ", of a row without a key"
-    )
-    return F.when((F.size(lacking) > 0) & (_op() != "t"), message)
-
-
-def _truncate_problem() -> Expression:
-    message = "a truncate of the source table, which is not applied (truncate: quarantine)"
-    return F.when(F.col("__op") == "t", problem_of("truncate", message))
-
-
-def _tombstone_problem() -> Expression:
-    return problem_of(
-        "tombstone",
-        "a tombstone, and no event says that its row is deleted: declare tombstones: delete or tombstones: ignore",
-    )
 
 
 def _looked_at_for_masks(outline: Outline) -> list[Expression]:
@@ -438,81 +430,3 @@ def _unavailable(outline: Outline, table: Table) -> Expression:
     if not named:
         return F.lit(None).cast("string")
     return F.nullif(F.concat_ws(UNAVAILABLE_SEPARATOR, *named), F.lit(""))
-
-
-def _op_problem() -> Expression:
-    op = F.col("__op")
-    return F.when(
-        op.isNotNull() & ~op.isin(*_OPS),
-        problem_of("unknown_op", "op is ", op, f", expected one of {', '.join(_OPS)}"),
-    )
-
-
-def envelope_problem(op: Expression, has_no_row: Expression, table: Table) -> Expression:
-    """What an envelope lacks. Of a delete the record's key may say the row, where the table has one."""
-    needs_row = op.isin(*(name for name in ROW_OPS if name != "d" or not table.key))
-    return F.when(op.isNull(), problem_of("unknown_op", "the envelope's op is null")).when(
-        needs_row & has_no_row, problem_of("not_an_event", "the envelope has no row image")
-    )
-
-
-def moved_problem(op: Expression, former: Mapping[str, Expression], later: Mapping[str, Expression]) -> Expression:
-    """An update that gives its row another key: where no delete of the former one comes, its row would stay.
-
-    Debezium sends that delete where the record's key changes. It does not where the declared key is another one, as of
-    a table without a primary key, or by `message.key.columns`.
-
-    Parameters
-    ----------
-    former, later:
-        The columns of the key in the row's images, as they are written; null where an image has none.
-    """
-    is_moved = reduce(lambda found, name: found | (former[name] != later[name]), former, F.lit(False))
-    message = (
-        f"the key ({', '.join(former)}) is another one behind the update, and the record's key is not: declare the "
-        "columns of the record's key, or let message.key.columns name those of the declared one"
-    )
-    return F.when((op == "u") & F.coalesce(is_moved, F.lit(False)), problem_of("changed_key", message))
-
-
-def _key_problems(table: Table, values: Mapping[str, Expression]) -> list[Expression]:
-    """A key needs a value: each part of it, unless the key is written as one text, which tells a null from a text."""
-    nulls = [values[name].isNull() for name in table.key]
-    if not nulls:
-        return []
-    of_record = F.when(_is_deleted(), F.lit(", and the record's key does not say it")).otherwise(F.lit(""))
-    if table.record_key == "__key" and len(nulls) > 1:
-        message = problem_of("missing_key", f"every key column is null: {', '.join(table.key)}", of_record)
-        return [F.when(reduce(lambda left, right: left & right, nulls), message)]
-    return [F.when(nulls[0], problem_of("missing_key", f"key column {table.key[0]} is null", of_record))]
-
-
-def _position_problem(table: Table, *, is_envelope: bool) -> Expression:
-    """A streamed change without its log position cannot be ordered; rows read by a snapshot may have none.
-
-    Nor may a delete that holds its key alone, where other columns of the row order: its delivery places it, as it does
-    a bare tombstone.
-    """
-    order = order_of(table)
-    streamed = F.lit(True) if order.orders_reads else ~F.coalesce(F.col("__op"), F.lit("u")).isin("r", "m")
-    of_rows = {column.name for column in table.columns}.difference(table.key)
-    if connector_of(table).delete_holds == "key" and of_rows.intersection(order.columns):
-        streamed &= ~_is_deleted()
-    absent = reduce(lambda left, right: left | right, [F.col(f"`{name}`").isNull() for name in order.columns])
-    missing = F.when(absent & streamed, problem_of("missing_position", order.missing(is_envelope=is_envelope)))
-    malformed = order.malformed()
-    return missing if malformed is None else F.coalesce(missing, problem_of("missing_position", malformed))
-
-
-def _transaction_problem() -> Expression:
-    """A streamed change that does not say its transaction cannot be kept with the rest of it."""
-    absent = F.col("__transaction_id").isNull() | F.col("__transaction_total_order").isNull()
-    message = "no transaction: the connector must have provide.transaction.metadata, and its add.fields must hold"
-    return F.when(
-        absent & ~F.coalesce(F.col("__op"), F.lit("u")).isin("r", "m"),
-        problem_of("missing_transaction", f"{message} transaction.id and transaction.total_order"),
-    )
-
-
-def lacking(name: str) -> str:
-    return f"column {name} is missing (schema_policy.drop: quarantine)"

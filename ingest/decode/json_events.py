@@ -15,16 +15,13 @@ from pyspark.sql import types as T
 from ingest.config.tables import Table
 from ingest.decode.decoded import (
     MISREAD,
-    ROW_OPS,
     UNLIKE,
     Outline,
     Part,
     decoded_changes,
-    envelope_problem,
-    lacking,
-    moved_problem,
 )
 from ingest.decode.dynamodb import StreamRecords, stream_parts
+from ingest.decode.event_problems import ROW_OPS, envelope_problem, lacking, moved_problem
 from ingest.decode.fields import BITS, Field
 from ingest.decode.flat_json import IS_CUT, between, value_column
 from ingest.decode.foreign import foreign_problem
@@ -53,6 +50,10 @@ from ingest.schema.connect import ConnectSchema, connect_schema
 from ingest.schema.connectors import connector_of
 from ingest.schema.evolution import EventField, Reading, Version
 from ingest.spark.prepared import prepared
+
+# Of Jackson, which reads JSON for Spark (StreamReadConstraints of 2.15), in characters.
+_LONGEST_STRING = 20_000_000
+_TOO_LONG = f"not a JSON object that is read: a string in it may have at most {_LONGEST_STRING:,} characters"
 
 
 @dataclass(frozen=True)
@@ -472,6 +473,7 @@ def _json_problem(is_corrupt: Expression, *, nested: bool) -> Expression:
     of_corrupt = (
         F.when(is_json & ~json.startswith("{"), problem_of("not_an_event", "JSON, but not a JSON object"))
         .when(is_json, problem_of("bad_value", message))
+        .when(F.length(json) > _LONGEST_STRING, problem_of("invalid_json", _TOO_LONG))
         .otherwise(problem_of("invalid_json", "not a JSON object: the text does not parse as JSON"))
     )
     found = F.when(is_corrupt, of_corrupt)

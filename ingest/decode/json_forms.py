@@ -188,7 +188,7 @@ def forms(lines: DataFrame, table: Table, *, thorough: bool) -> list[Row]:
         .withColumn("wrapped", _is_wrapped(F.col("text"), F.col("outer")))
         .withColumn("body", F.when(F.col("wrapped"), F.get_json_object("text", "$.payload")).otherwise(F.col("text")))
         .withColumn("keys", F.when(F.col("wrapped"), F.json_object_keys("body")).otherwise(F.col("outer")))
-        .withColumn("enveloped", F.coalesce(_are_of_envelope(keys), F.lit(False)))
+        .withColumn("enveloped", F.coalesce(_are_of_envelope(keys) & has_source(F.col("body")), F.lit(False)))
     )
     schema = F.when(F.col("wrapped"), F.get_json_object("text", "$.schema")).alias("schema")
     forms = read.groupBy(
@@ -317,7 +317,13 @@ def is_of_schema(schemas: Sequence[str]) -> Expression:
 
 def is_envelope(json: Expression) -> Expression:
     """Whether a JSON text has the members of an envelope. Never null; the search for a bare text is cheap and first."""
-    return F.coalesce(json.contains('"op"') & _are_of_envelope(F.json_object_keys(json)), F.lit(False))
+    is_of = json.contains('"op"') & _are_of_envelope(F.json_object_keys(json)) & has_source(json)
+    return F.coalesce(is_of, F.lit(False))
+
+
+def has_source(json: Expression) -> Expression:
+    """Whether the `source` of a JSON text is an object, as an envelope's is: a table may have a column of that name."""
+    return F.get_json_object(json, "$.source").startswith("{")
 
 
 def _are_of_envelope(keys: Expression) -> Expression:

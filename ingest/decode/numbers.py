@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from json import dumps
 
@@ -28,10 +29,6 @@ from ingest.schema.connect import DECIMAL
 _SURE_OF_DOUBLE = r"^-?(?:\d\.?){1,15}0?(?:E(?:\d|1[0-4]|-\d+))?$"
 
 
-# Every value of the first type is one of the second.
-_WIDENED = ((T.FloatType, T.DoubleType), (T.IntegerType, T.LongType))
-
-
 def as_number(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
     """An int, bigint, float or double. Floating point knows NaN and Infinity, also as texts."""
     wanted = of.data_type
@@ -39,13 +36,16 @@ def as_number(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
         return _since_1970(value, found, of)
     if isinstance(found, T.BinaryType):
         return impossible(wanted)
-    typed = value.cast(wanted)
+    # By its shortest text: a real 0.2 is 0.2 in JSON and in a record's key, and 0.20000000298 as a double.
+    is_single = isinstance(found, T.FloatType) and isinstance(wanted, T.DoubleType)
+    typed = (value.cast("string") if is_single else value).cast(wanted)
     is_fraction = isinstance(wanted, T.FractionalType)
     if isinstance(found, T.StringType):
         if is_fraction:
             return typed, _is_fraction_of_text(typed, value, wanted) | value.isin(*NOT_NUMBERS)
         return typed, (typed.cast("string") == value) | (typed.isNotNull() & value.rlike(r"^[+-]?\d+(\.0*)?$"))
-    if isinstance(found, T.BooleanType) or (type(found), type(wanted)) in _WIDENED:
+    is_wider = isinstance(found, T.IntegerType) and isinstance(wanted, T.LongType)
+    if isinstance(found, T.BooleanType) or is_single or is_wider:
         return typed, None
     exact = typed.cast(found) == value
     if not is_fraction and isinstance(found, T.FloatType | T.DoubleType):
@@ -65,11 +65,22 @@ def _is_fraction_of_text(typed: Expression, text: Expression, wanted: T.DataType
     last_digit = F.regexp_replace(text, r"^[+-]?\d*?(0*)$", "1$1").cast(widest)
     is_same = F.abs(typed.cast(widest) - number) * 2 <= last_digit
     is_kept = F.when(text.rlike(r"^[+-]?\d{7,}$"), F.coalesce(is_same, F.lit(True)))
+    finite &= ~_vanishes(typed, text)
     if isinstance(wanted, T.DoubleType):
         return finite & F.coalesce(is_kept, F.lit(True))
     is_fraction = (typed.cast("double") == text.cast("double")) | (shortest.cast("double") == text.cast("double"))
     is_fraction |= text.rlike(r"^[+-]?[0.]*(?:\d\.?){1,9}0*(?:[eE][+-]?\d+)?$")
     return finite & F.coalesce(is_kept, is_fraction)
+
+
+def number_of_decimal(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
+    """The number of what a schema calls a decimal, of a column that is declared another number."""
+    scale = max(0, min(DIGITS_OF_DECIMAL, int(of.parameters.get("scale", 0))))
+    exact_type = T.DecimalType(DIGITS_OF_DECIMAL, scale)
+    number, is_decimal = as_decimal(value, found, replace(of, data_type=exact_type))
+    typed, is_number = as_number(number, exact_type, of)
+    assert is_decimal is not None and is_number is not None
+    return typed, is_decimal & is_number
 
 
 def _since_1970(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
@@ -94,11 +105,11 @@ def as_decimal(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
     assert isinstance(wanted, T.DecimalType)
     if isinstance(found, T.BinaryType) and of.meaning == DECIMAL:
         return of_scale(value, int(of.parameters.get("scale", wanted.scale)), wanted)
+    if isinstance(found, T.StringType) and of.meaning == DECIMAL:
+        return _decimal_of_schema(value, wanted, of)
     if isinstance(found, T.IntegralType | T.StringType) and of.column is not None and of.column.unsigned:
         return _decimal_of_unsigned(value, found, wanted)
     if isinstance(found, T.StringType):
-        if of.meaning == DECIMAL:
-            return _decimal_of_schema(value, wanted, of)
         return _decimal_of_json(value, wanted, of) if of.in_json else decimal_of_text(value, wanted)
     return _decimal_of_number(value, found, wanted) if isinstance(found, T.NumericType) else impossible(wanted)
 
@@ -112,8 +123,12 @@ def _decimal_of_unsigned(value: Expression, found: T.DataType, wanted: T.Decimal
 
 
 def _decimal_of_number(value: Expression, found: T.DataType, wanted: T.DecimalType) -> Ruled:
+    if isinstance(found, T.FloatType):
+        # By its shortest text, as `as_number`: no digit is there that the source has not.
+        typed = value.cast("string").cast(wanted)
+        return typed, typed.cast(found) == value
     typed = value.cast(wanted)
-    if not isinstance(found, T.FloatType | T.DoubleType):
+    if not isinstance(found, T.DoubleType):
         return typed, typed == value
     exact = typed.cast(found) == value
     return typed, exact & value.cast("string").rlike(_SURE_OF_DOUBLE) if wanted.precision > DIGITS_OF_DOUBLE else exact
@@ -169,7 +184,12 @@ def decimal_of_text(text: Expression, wanted: T.DecimalType, before: str = "") -
     same = (text.cast(wide) == typed) & (text.cast("double") == typed.cast("double"))
     has_exponent = text.rlike(rf"^{before}[^eE]+[eE][+-]?\d+$")
     sure = ~text.rlike(r"E\d") | text.rlike(_SURE_OF_DOUBLE) if wanted.precision > DIGITS_OF_DOUBLE else F.lit(True)
-    return typed, typed.isNotNull() & (plain | (has_exponent & same & sure))
+    return typed, typed.isNotNull() & (plain | (has_exponent & same & sure)) & ~_vanishes(typed, text)
+
+
+def _vanishes(typed: Expression, text: Expression) -> Expression:
+    """Whether the text of a number that is not zero has become zero: 1E-400 is beyond doubles and decimals alike."""
+    return (typed == 0) & text.rlike("^[^eE]*[1-9]")
 
 
 def of_scale(data: Expression, scale: int | Expression, wanted: T.DecimalType) -> Ruled:

@@ -34,7 +34,8 @@ def texts_again(events: DataFrame, table: Table, keys: RecordKeys) -> list[Part]
         own = events.where(F.col("_lake_form").eqNullSafe(F.lit(form))).select("value", *READ)
         known = loads(form) if form is not None else {}
         if "type" in known:
-            event = F.from_json("value", T.StructType.fromJson(known["type"]), EVENT_AS_JSON).alias("event")
+            kept = _as_json_has_it(T.StructType.fromJson(known["type"])).simpleString()
+            event = F.from_json("value", kept, EVENT_AS_JSON).alias("event")
             # The text itself is kept again where it waits on.
             text = [F.col("value").cast("binary").alias("_lake_value")] if known.get("masked") else []
             found = [typed_part(own.select(event, *text, *READ), known["semantic_types"], keys)]
@@ -48,6 +49,17 @@ def texts_again(events: DataFrame, table: Table, keys: RecordKeys) -> list[Part]
             found = [Part(part.version, partial(_decode_again, part)) for part in found]
         parts += found
     return parts
+
+
+def _as_json_has_it(kept: T.DataType) -> T.DataType:
+    """The type of an event that was kept as JSON, whose objects have texts for their keys."""
+    if isinstance(kept, T.StructType):
+        return T.StructType([T.StructField(item.name, _as_json_has_it(item.dataType)) for item in kept])
+    if isinstance(kept, T.ArrayType):
+        return T.ArrayType(_as_json_has_it(kept.elementType))
+    if isinstance(kept, T.MapType):
+        return T.MapType(T.StringType(), _as_json_has_it(kept.valueType))
+    return kept
 
 
 def _decode_masked(part: Part, form: str, table: Table, reading: Reading) -> DataFrame:

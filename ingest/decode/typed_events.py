@@ -20,15 +20,12 @@ from ingest.decode.decoded import (
     IMAGES,
     MEMBERS,
     MISREAD,
-    ROW_OPS,
     UNLIKE,
     Outline,
     Part,
     decoded_changes,
-    envelope_problem,
-    lacking,
-    moved_problem,
 )
+from ingest.decode.event_problems import ROW_OPS, envelope_problem, lacking, moved_problem
 from ingest.decode.fields import DIGITS_OF_DECIMAL, EVENT_AS_JSON, Field, quoted
 from ingest.decode.foreign import foreign_of
 from ingest.decode.record_key import RecordKeys
@@ -319,10 +316,13 @@ def event_type(rows: DataFrame) -> T.StructType:
 
 
 def is_envelope_type(event: T.StructType) -> bool:
-    """Whether a row has the columns of Debezium's envelope, and none that the unwrap transform gives one."""
+    """Whether a row has the columns of Debezium's envelope, and none that the unwrap transform gives one.
+
+    An envelope's `source` is a struct of its connector: a table may have columns of all these names.
+    """
     names = set(event.names)
-    is_flat = bool({"__op", "__deleted"} & names)
-    return not is_flat and {"op", "source"} <= names and (bool(set(IMAGES) & names) or names <= MEMBERS)
+    is_flat = bool({"__op", "__deleted"} & names) or not isinstance(_type_of(event, "source"), T.StructType)
+    return not is_flat and "op" in names and (bool(set(IMAGES) & names) or names <= MEMBERS)
 
 
 def _type_of(event: T.StructType, name: str) -> T.DataType | None:

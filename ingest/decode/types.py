@@ -38,7 +38,7 @@ from ingest.decode.fields import (
     impossible,
     shown,
 )
-from ingest.decode.numbers import as_bits, as_boolean, as_decimal, as_number, from_base64, of_scale
+from ingest.decode.numbers import as_bits, as_boolean, as_decimal, as_number, from_base64, number_of_decimal, of_scale
 from ingest.decode.times import date_or_timestamp, numbered, time_of_day
 from ingest.schema.connect import DECIMAL, TIMES
 from ingest.schema.connectors import CONNECTORS
@@ -117,6 +117,8 @@ def _rule(found: T.DataType, wanted: Wanted) -> Rule:
         return as_bits
     if isinstance(found, T.StructType | T.MapType | T.ArrayType) and not isinstance(wanted.data_type, T.StringType):
         return _of_structure
+    if wanted.meaning == DECIMAL and isinstance(found, T.BinaryType | T.StringType):
+        return _RULES_OF_DECIMALS.get(type(wanted.data_type), number_of_decimal)
     return _RULES.get(type(wanted.data_type), as_number)
 
 
@@ -130,6 +132,11 @@ def _of_union(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
         typed = F.when(member.isNotNull(), own).otherwise(typed)
         exact = F.when(member.isNotNull(), F.lit(True) if is_exact is None else is_exact).otherwise(exact)
     return typed, exact
+
+
+def _of_nothing(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
+    """No value of the type is one of the wanted type."""
+    return impossible(of.data_type)
 
 
 def _of_structure(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
@@ -192,6 +199,10 @@ def _array(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
         return impossible(wanted)
     rule = replace(of, data_type=wanted.elementType)
     exact = items.isNotNull()
+    if isinstance(found, T.StringType):
+        # Spark reads the first value of a text, and leaves what follows.
+        is_alone = F.json_array_length(F.concat(F.lit("["), value, F.lit("]"))) == 1
+        exact &= F.coalesce(is_alone, F.lit(False))
     if isinstance(element, T.ArrayType) or _ruled(F.lit(None).cast(element), element, rule)[1] is not None:
         exact &= ~F.exists(items, lambda item: item.isNotNull() & ~_is_exact(item, element, rule))
     if element == wanted.elementType and not of.meaning:
@@ -207,6 +218,13 @@ _RULES: Mapping[type[T.DataType], Rule] = {
     T.TimestampType: date_or_timestamp,
     T.BooleanType: as_boolean,
     T.BinaryType: _binary,
+}
+
+
+# Of what a schema calls a decimal: its base64 may be a text of digits, which is no day, and no moment.
+_RULES_OF_DECIMALS: Mapping[type[T.DataType], Rule] = {
+    **{kind: _RULES[kind] for kind in (T.StringType, T.DecimalType, T.BinaryType)},
+    **dict.fromkeys((T.DateType, T.TimestampType, T.BooleanType), _of_nothing),
 }
 
 
@@ -227,7 +245,9 @@ def _is_special(value: Expression, found: T.DataType, of: Wanted) -> Expression:
         number = numbered(value, found)
         is_instant = isinstance(found, T.TimestampType) or of.meaning in TIMESTAMPS
         are_days = isinstance(of.data_type, T.DateType) and not is_instant
-        special = ~number.between(*_POSTGRESQL_DAYS) if are_days else number.isin(*_INFINITE_TIMESTAMPS)
+        # Days are an int32 (Debezium's Date): a greater number counts something else.
+        is_infinite_day = ~number.between(*_POSTGRESQL_DAYS) & number.between(-(2**31), 2**31 - 1)
+        special = is_infinite_day if are_days else number.isin(*_INFINITE_TIMESTAMPS)
         if isinstance(found, T.StringType):
             special = F.when(value.rlike(DIGITS), special).otherwise(value.rlike(_INFINITE_TEXT))
     return F.coalesce(special, F.lit(False))

@@ -56,7 +56,9 @@ class Placeholder:
     def texts(self) -> tuple[str, ...]:
         """What the text of a JSON event holds then: the placeholder, its base64 or UUID, or its bytes as numbers."""
         text = _BEGINNING if self._may_be_truncated else self.value
-        return (text, *self._others, *(_compact(items)[1:-1] for items in self._numbers))
+        # As Kafka Connect writes an array, and with blanks, as others do.
+        arrays = (written(items)[1:-1] for items in self._numbers for written in (_compact, dumps))
+        return (text, *self._others, *arrays)
 
     def may_replace(self, data_type: T.DataType) -> bool:
         """Whether a value that is written with this type may be a placeholder."""
@@ -106,7 +108,8 @@ class Placeholder:
     @property
     def _numbers(self) -> tuple[list[int], list[float], list[str]]:
         """The items of an array of numbers: whole, with a fraction, and as `decimal.handling.mode: string` has them."""
-        items = list(self.value.encode())
+        # Java's bytes have a sign (Debezium's UnchangedToastedPlaceholder).
+        items = [item - 256 if item > 127 else item for item in self.value.encode()]
         return items, [float(item) for item in items], [str(item) for item in items]
 
 
