@@ -212,6 +212,20 @@ MACROS = (
         ),
     ),
     Mutation(
+        "an empty text in a partition of the key is a value",
+        "macros/hudi/hudi_keys.sql",
+        "{%- for column in hudi_partitions() if column | lower in key | map('lower') -%}",
+        "{%- for column in [] -%}",
+        (f"{HABITS}::test_keys_that_hudi_does_not_keep_apart_are_refused",),
+    ),
+    Mutation(
+        "a row that is to go and has a null in its key stays",
+        "macros/hudi/hudi_merge.sql",
+        "_lake_rows_in_table > 1 or (_lake_is_to_be_removed and ({{ hudi_lacks(key) }}))",
+        "_lake_rows_in_table > 1",
+        (f"{HABITS}::test_rows_of_a_key_with_a_null_go_and_leave_none_behind",),
+    ),
+    Mutation(
         "a table that is declared as a source is another one",
         "macros/hudi/hudi_part.sql",
         "{%- for source in graph.sources.values() if",

@@ -24,13 +24,19 @@
     {%- do return(equal | join(' and ')) -%}
 {%- endmacro %}
 
-{#- The condition under which two rows stand in one partition: Hudi has one place for null and the empty text. -#}
+{#- The texts that Hudi reads as null where a partition's column has them. -#}
+{% macro hudi_blank_partitions() -%}
+    {%- do return("('', '__HIVE_DEFAULT_PARTITION__')") -%}
+{%- endmacro %}
+
+{#- The condition under which two rows stand in one partition: Hudi has one place for null and the texts that it reads as null. -#}
 {% macro hudi_equal_partitions(left, right, columns) -%}
     {%- set equal = [] -%}
     {%- for column in columns -%}
         {%- set sides = [] -%}
         {%- for side in (left, right) -%}
-            {%- do sides.append("nullif(cast(" ~ side ~ "." ~ adapter.quote(column) ~ " as string), '')") -%}
+            {%- set text = 'cast(' ~ side ~ '.' ~ adapter.quote(column) ~ ' as string)' -%}
+            {%- do sides.append('if(' ~ text ~ ' in ' ~ hudi_blank_partitions() ~ ', null, ' ~ text ~ ')') -%}
         {%- endfor -%}
         {%- do equal.append(sides | join(' <=> ')) -%}
     {%- endfor -%}

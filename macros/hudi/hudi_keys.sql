@@ -1,5 +1,6 @@
 {#-
-    The condition under which a row has a null in its key, or what Hudi takes for one: an empty text alone. Hudi spells a composite
+    The condition under which a row has a null in its key, or what Hudi takes for one: an empty text alone, and in a partition's column
+    an empty text, or Hive's name for null (`hudi_blank_partitions`), which it reads as null. Hudi spells a composite
     key as one text, `id:1,part:a`: a value that holds the beginning of the next one could be that of another key. And its bucket
     index takes what stands around a colon for a column and its value: where the last two colons of a text have no comma between
     them, and one stands before, it searches forever (`KeyGenUtils.extractRecordKeysByFields` of Hudi 1.2).
@@ -19,6 +20,9 @@
     {%- endfor -%}
     {%- if adapter.type() == 'spark' -%}
         {%- do lacking.append('(' ~ empty | join(' and ') ~ ')') -%}
+        {%- for column in hudi_partitions() if column | lower in key | map('lower') -%}
+            {%- do lacking.append('cast(' ~ adapter.quote(column) ~ ' as string) in ' ~ hudi_blank_partitions()) -%}
+        {%- endfor -%}
         {%- if hudi_options().get('hoodie.index.type') == 'BUCKET' -%}
             {%- set before = '(?s),.*' if key | length > 1 else '(?s)^(?=.*,).*' -%}
             {%- do lacking.append('cast(' ~ adapter.quote(key[-1]) ~ ' as string) rlike ' ~ hudi_text(before ~ ':[^,:]*:[^:]*$')) -%}
@@ -34,6 +38,9 @@
         {%- do parts.append(',' ~ column ~ ':') -%}
     {%- endfor -%}
     {{- ', not of empty text' ~ (' alone, and no text with ' ~ parts | join(' or ') ~ " or that is '__empty__'" if parts else '') -}}
+    {%- for column in hudi_partitions() if parts and column | lower in key | map('lower') -%}
+        {{- ', and in the partition column ' ~ column ~ ' none of ' ~ hudi_blank_partitions() ~ ', which Hudi reads as null' -}}
+    {%- endfor -%}
     {%- if hudi_options().get('hoodie.index.type') == 'BUCKET' -%}
         {{- ", nor as 'a, b:c:d', in which Hudi's bucket index would search forever (hoodie.index.type: SIMPLE would not)" -}}
     {%- endif -%}

@@ -62,11 +62,11 @@
 {%- endmacro %}
 
 {#-
-    Of rows of the table that share their key a merge would write all alike, and remove all or none. Appends leave such, and other
-    writers.
+    Of rows of the table that share their key a merge would write all alike, and remove all or none; of a key with a null it finds no row.
+    Appends leave such, and other writers.
 -#}
 {% macro _rebuild_without_repeated(target, wanted, key, upstreams, repeated_count, part) -%}
-    {%- set found = repeated_count ~ ' rows of the table share their unique_key (' ~ key | join(', ') ~ ') with others' -%}
+    {%- set found = repeated_count ~ ' rows of the table share their unique_key (' ~ key | join(', ') ~ ') with others, or have a null in it' -%}
     {%- do hudi_require_whole(target, part, found) -%}
     {%- if not hudi_has_columns_of(target, wanted) -%}
         {{ exceptions.raise_compiler_error(
@@ -74,7 +74,7 @@
             ~ 'a rebuild would take its columns; dbt run --full-refresh does it; nothing was written'
         ) }}
     {%- endif -%}
-    {%- do log(target ~ ': ' ~ found ~ ', as appends leave them: it is rebuilt', info=true) -%}
+    {%- do log(target ~ ': ' ~ found ~ ': it is rebuilt', info=true) -%}
     {%- do hudi_rebuild(target, target, wanted, upstreams) -%}
 {%- endmacro %}
 
@@ -120,7 +120,7 @@
         select
             count(*) as row_count,
             count_if(_lake_is_to_be_removed) as removed_count,
-            count_if(_lake_rows_in_table > 1) as repeated_count,
+            count_if(_lake_rows_in_table > 1 or (_lake_is_to_be_removed and ({{ hudi_lacks(key) }}))) as repeated_count,
             count_if(not _lake_is_to_be_removed and ({{ hudi_lacks(key) }})) as null_count,
             count_if(_lake_rows_of_key > 1 and not ({{ hudi_lacks(key) }})) as shared_count
         from {{ difference }}

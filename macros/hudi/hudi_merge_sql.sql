@@ -9,6 +9,7 @@
     {%- for column in columns %}
         {{ adapter.quote(column) }} = difference.{{ adapter.quote(column) }}{{ ',' if not loop.last }}
     {%- endfor %}
-    when not matched then insert ({{ hudi_quoted(columns) }})
+    {#- A key that Hudi does not find, as one with a null, has no row to be removed: it would become one -#}
+    when not matched and not difference._lake_is_to_be_removed then insert ({{ hudi_quoted(columns) }})
         values ({% for column in columns %}difference.{{ adapter.quote(column) }}{{ ', ' if not loop.last }}{% endfor %})
 {%- endmacro %}
