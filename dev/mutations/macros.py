@@ -70,6 +70,13 @@ MACROS = (
         (f"{PARTS}::test_what_is_there_stays_where_a_run_reads_no_rows_or_some",),
     ),
     Mutation(
+        "--empty empties tables whose configuration asks for a full refresh",
+        "macros/hudi/hudi_part.sql",
+        "is_replaced=flags.FULL_REFRESH and should_full_refresh()",
+        "is_replaced=should_full_refresh()",
+        (f"{PARTS}::test_what_is_there_stays_where_a_run_reads_no_rows_or_some",),
+    ),
+    Mutation(
         "is_incremental() leaves no word of itself",
         "macros/adapter/is_incremental.sql",
         ".update(asks_is_incremental=true)",

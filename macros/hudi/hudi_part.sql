@@ -90,9 +90,9 @@
 {#-
     Whether a table or view that is there stays as it is, since the command reads no rows of the upstreams, or some (`--empty`,
     `--sample`). Its select is looked at all the same; its hooks do not run, which may write to it. `--full-refresh` says that it may be
-    replaced (`is_replaced`).
+    replaced (`is_replaced`), which `full_refresh: true` of the configuration alone does not.
 -#}
-{% macro hudi_stays(target, existing, is_replaced=should_full_refresh()) -%}
+{% macro hudi_stays(target, existing, is_replaced=flags.FULL_REFRESH and should_full_refresh()) -%}
     {%- set said = hudi_reads_a_part() -%}
     {%- if said is none or existing is none or is_replaced -%}
         {%- do return(false) -%}

@@ -108,6 +108,8 @@ STAYING: dict[str, dict[str, Any]] = {
     "rebuilt": {"materialized": "table", "pre_hook": EMPTIES},
     "increment": {"materialized": "incremental", "pre_hook": EMPTIES},
     "shown": {"materialized": "view"},
+    "anew": {"materialized": "incremental", "full_refresh": True},
+    "files_anew": {"materialized": "table", "full_refresh": True, "file_format": "parquet", "options": {}},
     "of_files": {"materialized": "table", "file_format": "parquet", "options": {}},
     "overwritten": {
         "materialized": "incremental",
