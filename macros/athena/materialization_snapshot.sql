@@ -1,6 +1,6 @@
 {#-
     dbt-athena's, with a look at what it does not look at: a snapshot that is there keeps its versions where a command reads no rows, or
-    some, of the upstreams; a key has one row, with a value; a column keeps its type. Its merge ends the versions without `dbt_valid_to`
+    some, of the upstreams; a column keeps its type. Its merge ends the versions without `dbt_valid_to`
     alone, and takes the parts of a key for columns of the snapshot.
 -#}
 {% materialization snapshot, adapter='athena' %}
@@ -23,7 +23,6 @@
             model.unique_id ~ ": got " ~ setting ~ " = " ~ config.get(setting) ~ ", expected on Athena " ~ instead
         ) }}
     {%- endfor -%}
-    {%- do snapshot_require_keys(model['compiled_code']) -%}
     {%- if existing is not none -%}
         {%- set own = adapter.get_columns_in_relation(existing) | map(attribute='name') | map('lower') | list -%}
         {%- set wanted = get_column_schema_from_query(model['compiled_code']) | map(attribute='name') | map('lower') | list -%}
@@ -37,3 +36,15 @@
     {%- endif -%}
     {%- do return(dbt.materialization_snapshot_athena()) -%}
 {% endmaterialization %}
+
+{#- dbt's, of rows whose keys were looked at: behind the pre-hooks, which may have written them. The first build. -#}
+{% macro athena__build_snapshot_table(strategy, sql) -%}
+    {%- do snapshot_require_keys(model['compiled_code']) -%}
+    {{- dbt.default__build_snapshot_table(strategy, sql) -}}
+{%- endmacro %}
+
+{#- And each later one. -#}
+{% macro athena__snapshot_staging_table(strategy, source_sql, target_relation) -%}
+    {%- do snapshot_require_keys(model['compiled_code']) -%}
+    {{- dbt.default__snapshot_staging_table(strategy, source_sql, target_relation) -}}
+{%- endmacro %}

@@ -8,6 +8,9 @@
 
     {{ run_hooks(pre_hooks) }}
 
+    {%- if model.resource_type == 'snapshot' -%}
+        {%- do snapshot_require_keys(model['compiled_code']) -%}
+    {%- endif -%}
     {%- call statement('main') -%}
         {{ create_table_as(false, built, sql) }}
     {%- endcall -%}

@@ -1,7 +1,7 @@
 {#-
     dbt-spark's, with a look at what it does not look at: a Hudi table that is there keeps its versions where a command reads
-    no rows, or some, of the upstreams; a key has one row, with a value in each of its columns; a column keeps its type; and a
-    current version stays one.
+    no rows, or some, of the upstreams; a column keeps its type; and a current version stays one. That a key has one row, with a value
+    in each of its columns, is asked behind the hooks (`build_beside`, `spark_build_snapshot_staging_table`).
 -#}
 {% materialization snapshot, adapter='spark' %}
     {%- if config.get('file_format') == 'hudi' -%}
@@ -21,7 +21,6 @@
             {%- do snapshot_require_ends(existing) -%}
             {%- do snapshot_require_record_key(existing) -%}
         {%- endif -%}
-        {%- do snapshot_require_keys(model['compiled_code']) -%}
         {%- if existing is none -%}
             {#- Of a run that is killed dbt would leave a folder in its place that is no table, and each later one failed -#}
             {%- set strategy = strategy_dispatch(config.get('strategy'))(model, 'snapshotted_data', 'source_data', model['config'], false) -%}

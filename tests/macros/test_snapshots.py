@@ -255,6 +255,27 @@ def test_a_key_that_is_null_or_comes_twice_is_refused_and_nothing_is_written(
         assert (held(models), models.commits("versions")) == before
 
 
+def test_keys_are_those_that_a_pre_hook_leaves(spark: SparkSession, make_project: MakeProject) -> None:
+    models = Models.of(spark, make_project())
+    models.do(f"create database if not exists lakehouse_{models.project.schema}")
+    rows, runs = models.relation("staged"), models.relation("runs")
+    models.do(f"create table {rows} using parquet as select 1 as id, 'x' as value union all select 1, 'y'")
+    models.do(f"create table {runs} (id int) using parquet")
+    twice, current = "got 0 rows with a null in unique_key (id) and 1 keys with more than one row", []
+    for number, values in enumerate(("(1, 'a'), (1, 'b')", "(1, 'c')", "(1, 'd'), (1, 'e')", "(1, 'f')"), start=1):
+        hooks = [f"insert overwrite table {rows} values {values}", f"insert into {runs} values ({number})"]
+        snapshot(models, strategy="check", check_cols=["value"], pre_hook=hooks)
+        path = models.project.root / "snapshots" / "versions.sql"
+        path.write_text(path.read_text(encoding="utf-8").replace("{{ ref('rows') }}", rows), encoding="utf-8")
+        outcome = models.dbt("snapshot")["versions"]
+        is_refused = number % 2 == 1
+        assert (outcome.status, twice in outcome.message) == ("error" if is_refused else "success", is_refused)
+        current += [] if is_refused else [values[5]]
+        assert [row["id"] for row in models.rows("runs")] == [*range(1, number + 1)], "each hook runs once"
+        if current:
+            assert [row["value"] for row in models.rows("versions", "value", "dbt_valid_to")] == current
+
+
 def test_an_empty_run_leaves_a_snapshot_as_it_is(spark: SparkSession, make_project: MakeProject) -> None:
     models = Models.of(spark, make_project())
     composite(models, "check", hard_deletes="invalidate")

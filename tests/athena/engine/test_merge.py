@@ -360,6 +360,19 @@ def test_a_snapshot_is_taken_of_whole_rows_of_one_key(models: AthenaModels) -> N
     ):
         models.write("sales", rows.format(price, ids), materialized="view")
         assert told in models.dbt("build")["versions"].message
+    # Of the rows that a pre-hook leaves, as of those of the first run.
+    models.write("sales", rows.format("decimal '1.25'", "1, 2"), materialized="view")
+    models.run()
+    for name, ids, told in (
+        ("versions", "1, 1", "1 keys with more than one row"),
+        ("first", "cast(null as int)", "got 1 rows"),
+    ):
+        hook = f"create or replace view {models.schema}.sales as " + rows.format("decimal '1.25'", ids)
+        hooked = VERSIONS.replace("config(", f'config(pre_hook="{hook}", ').replace(" versions ", f" {name} ")
+        (place.parent / f"{name}.sql").write_text(hooked, encoding="utf-8")
+        assert told in models.dbt("build", "--select", name)[name].message
+    (place.parent / "first.sql").unlink()
+    place.write_text(VERSIONS, encoding="utf-8")
     models.write("sales", rows.format("decimal '2.25'", "1, 2"), materialized="view")
     named = "unique_key='id', snapshot_meta_column_names={'dbt_valid_to': 'ended_at'}"
     for name, said in {
