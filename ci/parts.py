@@ -16,7 +16,9 @@ _COMMENT = re.compile(r"(?s)\{#.*?#\}")
 _CONFIG = re.compile(r"\{\{-?\s*config\s*\(")
 _THIS = re.compile(r"(?<![\w.])this(?!\w|\s*\.\s*(?:name|identifier|table)\b)")
 _ASKS = re.compile(r"\b(?:load_relation|get_relation)\b(?!\s*\(\s*(?:ref|source)\s*\()")
-_QUERIES = re.compile(r"\b(?:run_query|statement)\b")
+_QUERIES = re.compile(
+    r"\b(?:run_query|statement|get_columns_in_\w+)\b|(?<![\w.])adapter\s*\.(?!\s*(?:quote|dispatch|type)\b)"
+)
 _OWN_NAME = re.compile(r"(?<![\w.])(?:model\s*(?:\[|\.\s*(?:name|alias)\b)|this\s*\.\s*(?:name|identifier|table)\b)")
 _REFRESH = re.compile(r"\b(?:flags\s*\.\s*FULL_REFRESH|invocation_args_dict\s*\.\s*full_refresh|should_full_refresh)\b")
 # `flags['FULL_REFRESH']` is `flags.FULL_REFRESH`, and `invocation_args_dict.get('full_refresh')` too.
@@ -38,7 +40,8 @@ def why_a_part(node: Mapping[str, Any], manifest: Mapping[str, Any]) -> str | No
         is_source = any(_is_its_source(source, code, node) for source in sources)
         if is_source or _says(code, _THIS) or _says(asking, _ASKS) or _names(code, node):
             return "reads itself, or asks for its own table"
-        if _says(asking, _QUERIES) and (_says(asking, _OWN_NAME) or _has_its_name(asking, node)):
+        # A package's macro runs the query that it is given.
+        if _says(code, _QUERIES) and (_says(asking, _OWN_NAME) or _has_its_name(asking, node)):
             return "runs a query, which may be on its own table"
         if _says(code, _REFRESH):
             return "asks for --full-refresh"

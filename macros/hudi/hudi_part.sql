@@ -13,9 +13,9 @@
         {%- do return('it reads itself') -%}
     {%- elif _says(own_code, '\\b(?:load_relation|get_relation)\\b(?!\\s*\\(\\s*(?:ref|source)\\s*\\()') -%}
         {%- do return('it asks for a table, which may be its own') -%}
-    {%- elif _says(own_code, '\\b(?:run_query|statement)\\b') and _says(
-        own_code, '(?<![\\w.])(?:model\\s*(?:\\[|\\.\\s*(?:name|alias)\\b)|this\\s*\\.\\s*(?:name|identifier|table)\\b)'
-    ) or _queries_its_name(own_code) -%}
+    {%- elif _says(
+        code, '\\b(?:run_query|statement|get_columns_in_\\w+)\\b|(?<![\\w.])adapter\\s*\\.(?!\\s*(?:quote|dispatch|type)\\b)'
+    ) and _says_its_name(own_code) -%}
         {%- do return('it runs a query, which may be on its own table') -%}
     {%- elif _says(
         _raw_codes(model) | join('\n'),
@@ -50,12 +50,12 @@
     {%- do return(_says(raw_codes, '(?<![\\w.])this(?!\\w|\\s*\\.\\s*(?:name|identifier|table)\\b)')) -%}
 {%- endmacro %}
 
-{#- Whether a text of code that runs queries has the model's name, other than one that `ref` or `source` is given. -#}
-{% macro _queries_its_name(code) -%}
-    {%- set code = modules.re.sub('(?s)\\b(?:ref|source)\\s*\\([^()]*\\)', '', code | lower) -%}
+{#- Whether code has the model's name: by `this` or `model`, or in a text, other than one that `ref` or `source` is given. -#}
+{% macro _says_its_name(code) -%}
+    {%- set others = modules.re.sub('(?s)\\b(?:ref|source)\\s*\\([^()]*\\)', '', code | lower) -%}
     {%- do return(
-        _says(code, '\\b(?:run_query|statement)\\b')
-        and _says(code, '(?<!\\w)' ~ modules.re.escape(this.identifier | lower) ~ '(?!\\w)', with_texts=true)
+        _says(code, '(?<![\\w.])(?:model\\s*(?:\\[|\\.\\s*(?:name|alias)\\b)|this\\s*\\.\\s*(?:name|identifier|table)\\b)')
+        or _says(others, '(?<!\\w)' ~ modules.re.escape(this.identifier | lower) ~ '(?!\\w)', with_texts=true)
     ) -%}
 {%- endmacro %}
 

@@ -195,7 +195,23 @@ ASKING = {
     + NUMBERS
     + "{{% if there and there.rows | length > 0 %}} where id > 3{{% endif %}}",
 }
+ASKING |= {
+    "described": "{{% set named = api.Relation.create(schema=schema, identifier=this.identifier) %}}"
+    "{{% set there = adapter.get_columns_in_relation(named) if execute %}}"
+    + NUMBERS
+    + "{{% if there %}} where id > 3{{% endif %}}",
+}
+# A macro of another package, which runs what it is given.
+ANSWERS = """
+{% macro answer(sql) %}{{ return(adapter.dispatch('answer', 'helpers')(sql)) }}{% endmacro %}
+{% macro default__answer(sql) %}
+    {%- call statement('answer', fetch_result=true) -%}{{ sql }}{%- endcall -%}
+    {{- return(load_result('answer').table.columns[0][0]) -}}
+{% endmacro %}
+"""
 WHOLE = {
+    "answered": "{{% set one = helpers.answer('select 1') if execute %}}" + NUMBERS,
+    "quoted_name": NUMBERS + " where {{{{ adapter.quote('id') }}}} > 0 and '{{{{ this.name }}}}' <> 'x'",
     "queried_another": "{{% set one = run_query('select 1') if execute %}}" + NUMBERS,
     "hooked_by_a_macro": "{{{{ config(post_hook='{{{{ analyzed() }}}}') }}}} " + NUMBERS,
     "named": NUMBERS + " where '{{{{ this.name }}}}' <> 'x' {{# this #}}",
@@ -214,17 +230,24 @@ WHOLE = {
 def test_a_guard_of_ones_own_loses_no_row(make_models: MakeModels) -> None:
     models = make_models(materialized="incremental", unique_key="id")
     models.write("macros", MACROS, below="own_macros")
+    package = models.project.root / "dbt_packages" / "helpers"
+    (package / "macros").mkdir(parents=True)
+    (package / "dbt_project.yml").write_text("name: helpers\nversion: 1.0.0\nconfig-version: 2\n")
+    (package / "macros" / "answer.sql").write_text(ANSWERS)
     models.write("unbuilt", NUMBERS.format("'x'", 2))
     for value, upto in (("'a'", 4), ("'b'", 6)):
         for name, sql in (GUARDED | ASKING | WHOLE).items():
             models.write(name, sql.format(value, upto))
         last = f"{{{{ run_query('select max(id) from {models.relation('queried')}').columns[0][0] if execute }}}}"
         models.write("queried", NUMBERS.format(value, upto) + (f" where id > {last}" if upto == 6 else ""))
-        models.run("queried", *GUARDED, *ASKING, *WHOLE)
-    for name in ("queried", *GUARDED, *ASKING):
+        query = f"'select max(id) from ' ~ target.schema ~ '_{models.project.schema}.' ~ this.name"
+        last = f"{{{{ helpers.answer({query}) if execute }}}}"
+        models.write("packaged", NUMBERS.format(value, upto) + (f" where id > {last}" if upto == 6 else ""))
+        models.run("queried", "packaged", *GUARDED, *ASKING, *WHOLE)
+    for name in ("queried", "packaged", *GUARDED, *ASKING):
         assert models.rows(name) == [*numbers("a", 4), {"id": 4, "value": "b"}, {"id": 5, "value": "b"}], name
         why = "it asks for a table, which may be its own" if name.endswith("by_a_text") else "it reads itself"
-        why = "it runs a query, which may be on its own table" if name in ASKING else why
+        why = "it runs a query, which may be on its own table" if name in ("packaged", *ASKING) else why
         assert models.told(name)[0].startswith(f"{why}: its rows are upserted and none is removed"), name
     for name in WHOLE:
         assert models.rows(name) == numbers("b", 6), name

@@ -128,6 +128,8 @@ PARTS = {
     "by_a_name": "{% set there = run_query('show tables like by_a_name') %} select 1",
     "by_a_source": "select 1 where 1 > {{ run_query('select max(id) from ' ~ source('own', 'mine')).columns[0][0] }}",
     "by_a_listing": "{% set there = run_query('show tables like ' ~ this.name) %} select 1",
+    "by_its_columns": "{% set there = adapter.get_columns_in_relation(api.Relation.create(identifier=this.name)) %}",
+    "by_a_package": "select 1 where 1 > {{ theirs('select max(id) from lakehouse.' ~ this.name) }}",
     "by_its_table": "select 1 where 1 > {{ run_query('select max(id) from `Lakehouse`.by_its_table').columns[0][0] }}",
 }
 
@@ -144,12 +146,13 @@ def by_a_macro(project: Project) -> None:
     by_its_node = "{% set there = load_relation(api.Relation.create(identifier=model.name)) %} select 1"
     told = "meta={'by': {'a': {'id': 'id'}}}, post_hook='analyze table {{ this }}'"
     naming = f"{{{{ config({told}) }}}} {{# this #}} select '{{{{ this.name }}}}' as name, 'this'"
-    naming += """ {{ "flags['FULL_REFRESH']" }}"""
+    naming += """ {{ "flags['FULL_REFRESH']" ~ adapter.quote('id') }}"""
     more = "select 1 {% if not flags.FULL_REFRESH %} where false {% endif %}"
     calling = "select 1 {{ those_not_there() }}"
     project.macros |= {
         "macro.shop.those_not_there": {"macro_sql": "{{ there() }}", "depends_on": {"macros": ["macro.shop.there"]}},
         "macro.shop.there": {"macro_sql": "{{ load_relation(this) }}", "depends_on": {"macros": ["macro.dbt.no"]}},
+        "macro.helpers.theirs": {"macro_sql": "{{ run_query(sql) }}", "depends_on": {"macros": []}},
         "macro.dbt.no": {"macro_sql": "{{ flags.FULL_REFRESH }}", "depends_on": {"macros": []}},
     }
     for name, sql, called in (
@@ -160,6 +163,7 @@ def by_a_macro(project: Project) -> None:
         project.nodes[f"model.shop.{name}"]["depends_on"] = {"macros": [f"macro.shop.{each}" for each in called]}
     for name, sql in PARTS.items():
         project.model(name, [STAGING], "models/marts/sales", materialized="incremental", sql=sql)
+    project.nodes["model.shop.by_a_package"]["depends_on"] = {"macros": ["macro.helpers.theirs"]}
 
 
 def undocumented_macros(project: Project) -> None:
