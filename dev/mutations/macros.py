@@ -246,4 +246,11 @@ MACROS = (
         "reads_others = false and",
         (f"{PARTS}::test_variables_that_choose_what_is_read_remove_no_row",),
     ),
+    Mutation(
+        "variables that no text names are nobody's",
+        "macros/hudi/hudi_given_variables.sql",
+        "(reads_others or is_same_code) and",
+        "reads_others and",
+        (f"{PARTS}::test_variables_that_no_text_names_remove_no_row",),
+    ),
 )

@@ -21,6 +21,28 @@
     {%- do return((fromyaml(given) if given is string else given) | map('string') | reject('equalto', 'compare_whole') | list) -%}
 {%- endmacro %}
 
+{#-
+    A fingerprint of what a model's text is compiled from: the code and the configuration, as they are written, of it and of the models that
+    are no tables behind it, and the macros that these call. Where it is the same, another text comes of a variable, or of the environment.
+-#}
+{% macro hudi_code() -%}
+    {%- set found = {} -%}
+    {%- do _walk_codes(model, found) -%}
+    {%- do return(local_md5(tojson(found, sort_keys=true))) -%}
+{%- endmacro %}
+
+{% macro _walk_codes(node, found) -%}
+    {%- set called = {} -%}
+    {%- for id in node.depends_on.macros -%}
+        {%- do _walk_macros(id, called) -%}
+    {%- endfor -%}
+    {%- do found.update({node.unique_id: [node.raw_code, node.get('unrendered_config') | string, called]}) -%}
+    {%- for id in node.depends_on.nodes
+        if id not in found and graph.nodes.get(id, {}).get('config', {}).get('materialized') in ['view', 'ephemeral'] -%}
+        {%- do _walk_codes(graph.nodes[id], found) -%}
+    {%- endfor -%}
+{%- endmacro %}
+
 {#- The texts of a model, and of the models that are no tables behind it, each with the macros that it calls. -#}
 {% macro _raw_codes(node) -%}
     {%- set codes = _own_codes(node) -%}
@@ -64,16 +86,20 @@
 {#-
     Why these make a model's select a part (`hudi_part`), as with `where id >= {{ var('since') }}`; none where they do not. Its text is not
     the one of its last run, and asks for such as are given now, or were then: no row is to be removed for them. Nobody can ask how a
-    source got its name, or a model: where the tables that are read are others, each variable may have chosen them (`variables`).
+    source got its name, or a model, or by which name a macro asks for a variable: where the tables that are read are others, or the text is
+    and the code (`hudi_code`) is not, each variable may have done it (`variables`).
 -#}
 {% macro hudi_part_of_variables(recorded, upstreams) -%}
     {%- if recorded is none or recorded.text != upstreams.text -%}
         {%- set reads_others = recorded is not none and recorded.tables.keys() | sort != upstreams.tables.keys() | sort -%}
+        {#- A state of an earlier version of the project has no code -#}
+        {%- set is_same_code = recorded is not none and recorded.get('code') == upstreams.get('code') -%}
         {%- for run, when in [(upstreams, ''), (recorded or {}, ', which its last run had')] -%}
             {%- if run.get('given') -%}
                 {%- do return('its text asks for --vars ' ~ run.given | join(', ') ~ when) -%}
-            {%- elif reads_others and run.get('variables') -%}
-                {%- do return('it reads other tables than in its last run, as --vars ' ~ run.variables | join(', ') ~ when ~ ', may have it') -%}
+            {%- elif (reads_others or is_same_code) and run.get('variables') -%}
+                {%- set found = 'it reads other tables than in its last run' if reads_others else 'its SQL is another one, and its code is not' -%}
+                {%- do return(found ~ ', as --vars ' ~ run.variables | join(', ') ~ when ~ ', may have it') -%}
             {%- endif -%}
         {%- endfor -%}
     {%- endif -%}

@@ -42,7 +42,9 @@
     {%- set wanted = hudi_source_view(target_relation, compiled_code) -%}
     {%- if part is none -%}
         {%- set built_from = upstreams_of_plan(built_from, compiled_code, before.recorded) -%}
-        {%- do built_from.update(given=hudi_given_variables() + built_from.given, variables=hudi_variables()) -%}
+        {%- do built_from.update(
+            given=hudi_given_variables() + built_from.given, variables=hudi_variables() + built_from.variables, code=hudi_code()
+        ) -%}
         {#- By a view, which dbt's graph does not show -#}
         {%- set part = 'it reads itself' if hudi_name(this) | lower in built_from.tables else none -%}
     {%- endif -%}

@@ -1,15 +1,19 @@
 {#-
     dbt-spark's, but for a view that is there: with `--empty` or `--sample` it would show its readers no rows, or some, from then on. A view
-    keeps the variables of the command line by which it was made, for the models that read it.
+    keeps the variables of the command line by which it was made, and those of them that its text asks for (`given`), for the models that
+    read it.
 -#}
 {% materialization view, adapter='spark', supported_languages=['sql'] %}
     {%- set existing = load_relation(this) -%}
     {%- if hudi_stays(this, existing) -%}
         {%- do return({'relations': [this.incorporate(type='view')]}) -%}
     {%- endif -%}
-    {%- set made, given = dbt.materialization_view_spark(), hudi_given_variables() -%}
-    {%- if given -%}
-        {%- do run_query('alter view ' ~ this ~ " set tblproperties ('lakehouse.given' = " ~ hudi_text(given | join(' ')) ~ ')') -%}
+    {%- set made, variables = dbt.materialization_view_spark(), hudi_variables() -%}
+    {%- if variables -%}
+        {%- do run_query(
+            'alter view ' ~ this ~ " set tblproperties ('lakehouse.variables' = " ~ hudi_text(variables | join(' '))
+            ~ (", 'lakehouse.given' = " ~ hudi_text(hudi_given_variables() | join(' ')) if hudi_given_variables() else '') ~ ')'
+        ) -%}
     {%- endif -%}
     {%- do return(made) -%}
 {% endmaterialization %}

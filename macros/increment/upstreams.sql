@@ -36,7 +36,8 @@
         'tables': _versions(named, recorded.tables, before),
         'unnamed': unnamed | length,
         'moment': run_started_at.isoformat() if is_moving else '',
-        'given': _given_to(shown),
+        'given': _given_to(shown, 'given'),
+        'variables': _given_to(shown, 'variables'),
     }) -%}
 {%- endmacro %}
 
@@ -164,11 +165,11 @@
     {%- do return(texts) -%}
 {%- endmacro %}
 
-{#- The variables of the command line by which views were made, as each keeps them (`materialization_view`). -#}
-{% macro _given_to(shown) -%}
+{#- The variables of the command line by which views were made, as each keeps them under a name (`materialization_view`). -#}
+{% macro _given_to(shown, name) -%}
     {%- set given = [] -%}
     {%- for row in shown -%}
-        {%- for names in modules.re.findall('(?m)^Table Properties: .*?\\blakehouse[.]given=([^,\\]]*)', row['information']) -%}
+        {%- for names in modules.re.findall('(?m)^Table Properties: .*?\\blakehouse[.]' ~ name ~ '=([^,\\]]*)', row['information']) -%}
             {%- do given.append(names ~ ' (by which the view ' ~ row[0] ~ '.' ~ row[1] ~ ' was made)') -%}
         {%- endfor -%}
     {%- endfor -%}

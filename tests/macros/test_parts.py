@@ -392,3 +392,45 @@ def test_variables_remove_no_row_by_other_ways(make_models: MakeModels) -> None:
         assert models.rows(name) == numbers("a", 5), name
     models.run("shown", *names)
     assert [len(models.rows(name)) for name in names] == [4] * len(names)
+
+
+BY_OTHER_WAYS = {
+    "by_parameter": "{{ from_of('since') }}",
+    "by_config": "{% set since = config.get('meta').get('since') %}{% if since %} where id >= {{ since }}{% endif %}",
+    "by_has_var": "{% if var.has_var('since') %} where id >= 3{% endif %}",
+    "by_a_held_name": "{% set name = 'since' %}{% if var(name, none) %} where id >= {{ var(name) }}{% endif %}",
+    "by_a_held_macro": "{% set narrow = from_of %}{{ narrow('since') }}",
+    "by_dispatch": "{{ adapter.dispatch('from_of')('since') }}",
+}
+
+
+@pytest.mark.slow
+def test_variables_that_no_text_names_remove_no_row(make_models: MakeModels) -> None:
+    models = make_models(materialized="incremental", unique_key="id", meta={"since": "{{ var('since', '') }}"})
+    asked = "{% macro from_of(name) %}{% if var(name, none) %} where id >= {{ var(name) }}{% endif %}{% endmacro %}"
+    models.write("macros", asked + asked.replace("from_of", "default__from_of"), below="own_macros")
+    for name, since in BY_OTHER_WAYS.items():
+        models.write(name, NUMBERS.format("'a'", 5) + since)
+    models.write("seen", NUMBERS.format("'a'", 5) + BY_OTHER_WAYS["by_parameter"], materialized="view")
+    models.write("of_seen", "select * from {{ ref('seen') }}")
+    models.run()
+    refused = models.dbt("run", "--vars", "since: 3", "--select", "seen", *BY_OTHER_WAYS)
+    for name in BY_OTHER_WAYS:
+        assert "got 2 rows that its select gives no more" in refused[name].message, name
+        assert "its SQL is another one, and its code is not, as --vars since, may have it" in refused[name].message
+        assert models.rows(name) == numbers("a", 5), name
+    # The view was made with it, and a later run without reads it.
+    assert f"as --vars since (by which the view {models.relation('seen')} was made), may" in models.refusal("of_seen")
+    assert models.rows("of_seen") == numbers("a", 5)
+    models.run()
+    assert [len(models.rows(name)) for name in ("of_seen", *BY_OTHER_WAYS)] == [4] * (len(BY_OTHER_WAYS) + 1)
+    # Rows come; another code is another select, and so is one whose variables are none of the command line.
+    assert (
+        models.dbt("run", "--vars", "since: 3", "--full-refresh", "--select", "by_parameter")["by_parameter"].status
+        == "success"
+    )
+    models.run("by_parameter")
+    assert models.rows("by_parameter") == numbers("a", 5)
+    models.write("by_parameter", NUMBERS.format("'a'", 4) + BY_OTHER_WAYS["by_parameter"])
+    assert models.dbt("run", "--vars", "other: 3", "--select", "by_parameter")["by_parameter"].status == "success"
+    assert models.rows("by_parameter") == numbers("a", 4)
