@@ -523,6 +523,15 @@ def test_rows_that_share_a_key_in_the_table_are_made_one(make_models: MakeModels
     assert [models.told(name) for name in ("alike", "by_hand")] == [increments.NOTHING] * 2
 
 
+def test_a_setting_can_be_asked_for(make_models: MakeModels) -> None:
+    models = make_models(materialized="table")
+    asked = "run_query('set spark.sql.session.timeZone').rows[0][1] if execute"
+    told = "{% do run_query('set my.own = 1') %}{% do run_query(\"set time zone 'UTC'\") %}"
+    models.write("model", f"{told} select 1 as id, '{{{{ {asked} }}}}' as zone, ${{my.own}} as own")
+    models.run()
+    assert models.rows("model") == [{"id": 1, "zone": "UTC", "own": 1}]
+
+
 def test_rows_of_a_key_with_a_null_go_and_leave_none_behind(make_models: MakeModels) -> None:
     """As another writer has made them: in a partition, Hudi reads an empty text as null."""
     models = make_models(unique_key=["id", "part"], partition_by="part")
