@@ -156,20 +156,21 @@
     {%- do return(local_md5(tojson(settings, sort_keys=true))) -%}
 {%- endmacro %}
 
-{#- The texts of views. When a view was made says nothing. -#}
+{#- The texts of views, with the time zone that each keeps. When a view was made says nothing. -#}
 {% macro _texts_of(shown) -%}
     {%- set texts = [] -%}
     {%- for row in shown -%}
-        {%- do texts.append(modules.re.sub('(Created Time|Last Access|Created By|Table Properties): .*', '', row['information'])) -%}
+        {%- set text = modules.re.sub('(Created Time|Last Access|Created By): .*', '', row['information']) -%}
+        {%- do texts.append(modules.re.sub('Table Properties: (?:.*?\\b(lakehouse[.]zone=[^,\\]]*))?.*', '\\1', text)) -%}
     {%- endfor -%}
     {%- do return(texts) -%}
 {%- endmacro %}
 
-{#- The variables of the command line by which views were made, as each keeps them under a name (`materialization_view`). -#}
+{#- The variables of the command line by which views were made, as each keeps them under a name (`spark__create_view_as`). -#}
 {% macro _given_to(shown, name) -%}
     {%- set given = [] -%}
     {%- for row in shown -%}
-        {%- for names in modules.re.findall('(?m)^Table Properties: .*?\\blakehouse[.]' ~ name ~ '=([^,\\]]*)', row['information']) -%}
+        {%- for names in modules.re.findall('(?m)^Table Properties: .*?\\blakehouse[.]' ~ name ~ '=([^,\\]]+)', row['information']) -%}
             {%- do given.append(names ~ ' (by which the view ' ~ row[0] ~ '.' ~ row[1] ~ ' was made)') -%}
         {%- endfor -%}
     {%- endfor -%}

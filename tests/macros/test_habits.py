@@ -382,6 +382,25 @@ def test_in_another_time_zone_a_select_has_other_rows(make_models: MakeModels) -
 
 
 @pytest.mark.slow
+def test_a_view_of_another_time_zone_is_another_view(make_models: MakeModels) -> None:
+    """Spark keeps the zone in which a view was made, and shows it nowhere."""
+    models = make_models()
+    profile = models.project.root / "profiles.yml"
+    told = profile.read_text(encoding="utf-8")
+    models.write("times", "select 1 as id, timestamp '2026-01-01 23:30:00Z' as at", materialized="table")
+    models.write("seen", "select id, cast(to_date(at) as string) as day from {{ ref('times') }}", materialized="view")
+    models.write("model", "select * from {{ ref('seen') }}")
+    models.run()
+    profile.write_text(told.replace("session.timeZone: UTC", "session.timeZone: Asia/Tokyo"), encoding="utf-8")
+    models.run("seen")
+    profile.write_text(told, encoding="utf-8")
+    models.run("model")
+    assert models.rows("model") == [{"id": 1, "day": "2026-01-02"}]
+    models.run("model")
+    assert models.told("model") == increments.NOTHING
+
+
+@pytest.mark.slow
 def test_what_a_pre_hook_writes_is_no_surprise(make_models: MakeModels) -> None:
     models = make_models()
     models.write("base", NUMBERS.format("'a'", 4))
