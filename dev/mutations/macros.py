@@ -217,6 +217,13 @@ MACROS = (
         (f"{HABITS}::test_a_view_of_another_time_zone_is_another_view",),
     ),
     Mutation(
+        "settings of a pre_hook are no part of a select",
+        "macros/increment/upstreams.sql",
+        "[model.compiled_code, texts] + _set_by_hooks()",
+        "[model.compiled_code, texts]",
+        (f"{HABITS}::test_settings_of_a_pre_hook_are_part_of_a_select",),
+    ),
+    Mutation(
         "columns that a table is given stay without values",
         "macros/hudi/hudi_increment.sql",
         "is_widened=true",

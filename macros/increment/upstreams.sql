@@ -19,7 +19,7 @@
     {%- set views = recorded.views + _relations_in('View \\(`spark_catalog`\\.`([^`]+)`\\.`([^`]+)`', plan) -%}
     {%- set shown = _shown(views | map('string') | map('replace', '`', '') | map('lower') | unique | sort) -%}
     {%- set texts = _texts_of(shown) | join(';') -%}
-    {%- set text = local_md5([model.compiled_code, texts] | join(';')) -%}
+    {%- set text = local_md5(([model.compiled_code, texts] + _set_by_hooks()) | join(';')) -%}
     {%- set named = _relations_in('Relation spark_catalog\\.`?([^.`\\[]+)`?\\.`?([^`\\[]+)`?\\[', plan)
         + _relations_in('HiveTableRelation \\[`spark_catalog`\\.`([^`]+)`\\.`([^`]+)`', plan) -%}
     {%- set unnamed = modules.re.findall('(?m)^[ :|+-]*((?:Relation \\[|RelationV2|DataSourceV2|LogicalRDD|InMemoryRelation|View \\(`[^`]+`, ).{0,60})', plan) -%}
@@ -39,6 +39,18 @@
         'given': _given_to(shown, 'given'),
         'variables': _given_to(shown, 'variables'),
     }) -%}
+{%- endmacro %}
+
+{#-
+    The pre-hooks that ran, of those that change the session: a select may be another one by a setting, which Spark also puts in the place of
+    `${name}`. What the others write is looked at where it is read.
+-#}
+{% macro _set_by_hooks() -%}
+    {%- set told, words = [], '(?i)(set|reset|use|add|create\\s+(or\\s+replace\\s+)?(temporary\\s+)?function)\\b' -%}
+    {%- for sql in graph.nodes.get(model.unique_id, {}).get('hooks_that_ran') or [] if modules.re.match(words, sql) -%}
+        {%- do told.append(sql) -%}
+    {%- endfor -%}
+    {%- do return(told) -%}
 {%- endmacro %}
 
 {#- Whether a table behind a model has changed since its last commit; not where that does not tell, as none of Iceberg's does. -#}

@@ -364,7 +364,7 @@ def test_a_commit_between_is_not_overlooked(make_models: MakeModels) -> None:
 
 
 def test_in_another_time_zone_a_select_has_other_rows(make_models: MakeModels) -> None:
-    """The profile's, which is set anew with each statement in an embedded session, or a hook's: no text tells of it."""
+    """The profile's, which is set anew with each statement in an embedded session: no text tells of it."""
     models = make_models()
     profile = models.project.root / "profiles.yml"
     told = profile.read_text(encoding="utf-8")
@@ -376,7 +376,6 @@ def test_in_another_time_zone_a_select_has_other_rows(make_models: MakeModels) -
     assert models.told("model") == ["nothing upstream has changed"]
     for zone, day in {"America/New_York": "2025-12-31", "UTC": "2026-01-01"}.items():
         profile.write_text(told.replace("session.timeZone: UTC", f"session.timeZone: {zone}"), encoding="utf-8")
-        models.write("model", select, pre_hook=f"set spark.sql.session.timeZone = {zone}")
         models.run("model")
         assert models.rows("model") == [{"id": 1, "day": day}]
 
@@ -398,6 +397,27 @@ def test_a_view_of_another_time_zone_is_another_view(make_models: MakeModels) ->
     assert models.rows("model") == [{"id": 1, "day": "2026-01-02"}]
     models.run("model")
     assert models.told("model") == increments.NOTHING
+
+
+@pytest.mark.slow
+def test_settings_of_a_pre_hook_are_part_of_a_select(make_models: MakeModels) -> None:
+    models = make_models()
+    models.write("base", NUMBERS.format("'a'", 6), materialized="table")
+    select = "select id, size(split(if(id = 5, null, value), ',')) as n from {{ ref('base') }} where id >= ${my.cut}"
+    models.run("base")
+    ids, sizes = [], []
+    for cut, legacy in (("4", "true"), ("2", "true"), ("{{ var('cut', 2) }}", "false")):
+        hooks = [f"set my.cut = {cut}", f"set spark.sql.legacy.sizeOfNull = {legacy}", "select '{{ invocation_id }}'"]
+        models.write("model", select, pre_hook=hooks)
+        models.run("model")
+        ids.append([row["id"] for row in models.rows("model")])
+        sizes.append(models.rows("model")[-1]["n"])
+        models.run("model")
+        assert models.told("model") == increments.NOTHING
+    assert (ids, sizes) == ([[4, 5], [2, 3, 4, 5], [2, 3, 4, 5]], [-1, -1, None])
+    refused = models.dbt("run", "--select", "model", "--vars", "cut: 4")["model"]
+    assert "got 2 rows that its select gives no more" in refused.message
+    models.do("reset spark.sql.legacy.sizeOfNull")
 
 
 @pytest.mark.slow
