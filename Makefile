@@ -34,7 +34,7 @@ down: setup  ## Stop it; databases, Kafka and the registry keep their data, the 
 logs: setup  ## The end of its logs (FOLLOW=1: go on)
 	@python -m dev.chain logs $(if $(FOLLOW),--follow)
 
-test: setup  ## Of the tests that need no server a choice of each kind, in two processes (make test-slow has the rest)
+test: setup  ## A sample of the tests that need no server, in two processes; test-systems plays the example systems, test-slow has the slow ones
 	pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 40 --durations-min 5
 
 test-real: setup  ## The tests against real servers, whose packages dev/servers.sh installs (Debian; as root or by sudo)
@@ -95,7 +95,7 @@ docs: setup  ## dbt's documentation site into target/ (dbt docs serve shows it)
 slim: setup  ## What this branch changes, built beside main's tables and compared with them (NAME=42; main's manifest in LAKE_HOME/state)
 	python -m ci.slim $(if $(NAME),--name $(NAME))
 
-nightly: setup  ## A day's job: freshness, a build, what failed of it once more, documentation; tells LAKE_WEBHOOK of failures
+nightly: setup  ## A day's job: freshness, a build, what failed of it once more, documentation; posts failures to LAKE_WEBHOOK
 	python -m ci.nightly
 
 bench: setup  ## List the benches: what each compares, and its time (NAME=latency runs one, ARGS="--count 10" are its options)

@@ -1,4 +1,4 @@
-"""Whether a lake that is served all day stays as it is: memory, lag and files under a steady load.
+"""Whether a lake with continuous ingest stays as it is: memory, lag and files under a steady load.
 
 Needs the real chain (`make up`; its databases are written to). A lake of its own is served and lands all seven tables
 of TICKIT, while rows change at a rate in both databases: a statement changes several rows, some sales are deleted and

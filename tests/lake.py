@@ -79,6 +79,8 @@ def serving(home: Path) -> Iterator[Server]:
         finally:
             process.terminate()
             process.wait()
+    # What Hive logs where a connection's folder is not its own (`long_running`).
+    assert "pipeout" not in log.read_text()
 
 
 @dataclass

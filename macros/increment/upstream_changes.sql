@@ -124,7 +124,7 @@
     {%- elif before is none -%}
         {%- do return('its last commit does not say from what it was built') -%}
     {%- elif before.moment != '' or now.moment != '' -%}
-        {%- do return('it asks for the time of the run, or for chance') -%}
+        {%- do return('its select is non-deterministic') -%}
     {%- elif before.text != now.text -%}
         {%- do return('the model or a view that it reads has another text') -%}
     {%- elif before.settings != now.settings -%}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +19,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
 from ingest.cli.app import app
+from ingest.config.tables import Table
 from ingest.errors import InputError, QuarantineError, UnavailableError, WriteError
 from ingest.landing import continuous
 from ingest.landing.continuous import Continuous, Progress
@@ -30,6 +30,7 @@ from ingest.operations.replay import replay
 from ingest.operations.status import status_of
 from ingest.silver.state import Counts
 from ingest.silver.write_errors import write_error
+from ingest.sources.files import FilesSource
 from ingest.spark.jvm import java_class, root_cause
 
 pytestmark = pytest.mark.spark
@@ -240,6 +241,14 @@ def test_an_unwell_table_is_landed_continuously_and_told_as_unwell(
     project.deliver("shop.note", 0, mixed(20, 40))
     project.deliver("shop.other", 0, good(1))
     news: list[Progress] = []
+    looks: list[str] = []
+    listed = FilesSource.listed
+
+    def looking(self: FilesSource, table: Table) -> Any:
+        looks.append(table.name)
+        return listed(self, table)
+
+    monkeypatch.setattr(FilesSource, "listed", looking)
 
     def is_landed(run: Continuous, number: int) -> bool:
         now = run.progress["note"]
@@ -250,7 +259,8 @@ def test_an_unwell_table_is_landed_continuously_and_told_as_unwell(
 
     with landing(spark, project.source().tables, news.append) as run:
         wait_until(lambda: is_landed(run, 40), "the first batch is landed")
-        time.sleep(1)  # looked at again and again, and told once
+        seen = len(looks)
+        wait_until(lambda: len(looks) > seen + 5, "the table is looked at again and again")
         assert len(errors()) == 1
         project.deliver("shop.note", 40, good(5, first=100))
         wait_until(lambda: is_landed(run, 45), "good events are landed")
