@@ -317,8 +317,8 @@ DECODE = (
     Mutation(
         "a row with the columns of an envelope is one",
         "ingest/decode/json_forms.py",
-        '.startswith("{")\n\n\ndef _are_of',
-        ".isNotNull()\n\n\ndef _are_of",
+        '.startswith("{"), F.lit(False))',
+        ".isNotNull(), F.lit(True))",
         (f"{ODD}::test_a_row_with_the_columns_of_an_envelope_is_a_row",),
     ),
     Mutation(

@@ -56,6 +56,8 @@ MISREAD = "not of the form of the events before it"
 UNLIKE = "_lake_unlike"
 # The members of an envelope that say what a row is, or what a logical decoding message says.
 IMAGES = ("before", "after", "message")
+# Those that are objects, at least one of them: what tells an envelope from the row of a table that has such columns.
+OBJECTS = ("source", "after", "before")
 # What is wrong with a column of the key whose value is not that of the record's key.
 _OTHER_KEY = (
     "the record's key has another value than the row, and a delete would miss the row: the connector masks, truncates "

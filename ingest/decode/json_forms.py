@@ -19,7 +19,7 @@ from pyspark.sql import types as T
 from ingest.config.sources_file import RESERVED
 from ingest.config.tables import Table
 from ingest.decode.control import control_of, is_control_schema
-from ingest.decode.decoded import IMAGES, MEMBERS
+from ingest.decode.decoded import IMAGES, MEMBERS, OBJECTS
 from ingest.decode.fields import array_of
 from ingest.decode.flat_json import FlatForm
 from ingest.decode.foreign import FOREIGN, Foreign, foreign_of, foreign_problem
@@ -188,7 +188,7 @@ def forms(lines: DataFrame, table: Table, *, thorough: bool) -> list[Row]:
         .withColumn("wrapped", _is_wrapped(F.col("text"), F.col("outer")))
         .withColumn("body", F.when(F.col("wrapped"), F.get_json_object("text", "$.payload")).otherwise(F.col("text")))
         .withColumn("keys", F.when(F.col("wrapped"), F.json_object_keys("body")).otherwise(F.col("outer")))
-        .withColumn("enveloped", F.coalesce(_are_of_envelope(keys) & has_source(F.col("body")), F.lit(False)))
+        .withColumn("enveloped", F.coalesce(_are_of_envelope(keys) & has_objects(F.col("body")), F.lit(False)))
     )
     schema = F.when(F.col("wrapped"), F.get_json_object("text", "$.schema")).alias("schema")
     forms = read.groupBy(
@@ -317,13 +317,17 @@ def is_of_schema(schemas: Sequence[str]) -> Expression:
 
 def is_envelope(json: Expression) -> Expression:
     """Whether a JSON text has the members of an envelope. Never null; the search for a bare text is cheap and first."""
-    is_of = json.contains('"op"') & _are_of_envelope(F.json_object_keys(json)) & has_source(json)
+    is_of = json.contains('"op"') & _are_of_envelope(F.json_object_keys(json)) & has_objects(json)
     return F.coalesce(is_of, F.lit(False))
 
 
-def has_source(json: Expression) -> Expression:
-    """Whether the `source` of a JSON text is an object, as an envelope's is: a table may have a column of that name."""
-    return F.get_json_object(json, "$.source").startswith("{")
+def has_objects(json: Expression) -> Expression:
+    """Whether the source or an image of a JSON text is an object, as an envelope's is, and no text of a column."""
+    return reduce(lambda left, right: left | right, (_is_object(json, name) for name in OBJECTS))
+
+
+def _is_object(json: Expression, name: str) -> Expression:
+    return F.coalesce(F.get_json_object(json, f"$.{name}").startswith("{"), F.lit(False))
 
 
 def _are_of_envelope(keys: Expression) -> Expression:

@@ -20,6 +20,7 @@ from ingest.decode.decoded import (
     IMAGES,
     MEMBERS,
     MISREAD,
+    OBJECTS,
     UNLIKE,
     Outline,
     Part,
@@ -318,11 +319,13 @@ def event_type(rows: DataFrame) -> T.StructType:
 def is_envelope_type(event: T.StructType) -> bool:
     """Whether a row has the columns of Debezium's envelope, and none that the unwrap transform gives one.
 
-    An envelope's `source` is a struct of its connector: a table may have columns of all these names.
+    An envelope's `source` or image is an object: a table may have columns of all these names, which are texts.
     """
     names = set(event.names)
-    is_flat = bool({"__op", "__deleted"} & names) or not isinstance(_type_of(event, "source"), T.StructType)
-    return not is_flat and "op" in names and (bool(set(IMAGES) & names) or names <= MEMBERS)
+    is_flat = bool({"__op", "__deleted"} & names)
+    has_objects = any(isinstance(_type_of(event, name), T.StructType | T.MapType) for name in OBJECTS)
+    has_members = {"op", "source"} <= names and (bool(set(IMAGES) & names) or names <= MEMBERS)
+    return not is_flat and has_members and has_objects
 
 
 def _type_of(event: T.StructType, name: str) -> T.DataType | None:
