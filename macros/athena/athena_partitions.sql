@@ -8,10 +8,10 @@
 {% macro athena_partition_fields() -%}
     {%- set fields = [] -%}
     {%- set suffixes = {'bucket': '_bucket', 'truncate': '_trunc', 'year': '_year', 'month': '_month', 'day': '_day', 'hour': '_hour'} -%}
-    {%- for transform in athena_partitioning() -%}
-        {%- set found = modules.re.match('(?i)^\\s*(' ~ suffixes | join('|') ~ ')\\s*\\(\\s*"?([^"(),]+?)"?\\s*(?:,\\s*(\\d+)\\s*)?\\)\\s*$', transform) -%}
+    {%- for written in athena_partitioning() -%}
+        {%- set found = modules.re.match('(?i)^\\s*(' ~ suffixes | join('|') ~ ')\\s*\\(\\s*"?([^"(),]+?)"?\\s*(?:,\\s*(\\d+)\\s*)?\\)\\s*$', written) -%}
         {%- set transform = found.group(1) | lower if found else none -%}
-        {%- set column = found.group(2) if found else transform -%}
+        {%- set column = found.group(2) if found else written -%}
         {%- do fields.append({
             'transform': transform, 'column': column, 'number': found.group(3) | int if found else 0,
             'name': column | lower ~ suffixes.get(transform, ''),
