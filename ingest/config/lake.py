@@ -6,6 +6,8 @@ version 6, and of merge-on-read tables without log files only what is compacted.
 
 from __future__ import annotations
 
+# In the name of a partition's folder, what Hive has for rows without a value, and reads as null.
+HIVES_NULL = "__HIVE_DEFAULT_PARTITION__"
 _S3 = "s3://"
 # What Athena reads: its engine has Hudi 0.14.
 _FOR_ATHENA = 6

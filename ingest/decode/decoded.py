@@ -198,11 +198,10 @@ def _with_keys(outline: Outline, table: Table) -> Outline:
     if placeholder is None:
         return outline
     fields = dict(outline.fields)
-    for name in (
-        column.name for column in table.columns if isinstance(column.source_type, T.StringType | T.BinaryType)
-    ):
+    types = {column.name: column.source_type for column in table.columns}
+    for name in table.key:
         field = fields[name]
-        if name in table.key and placeholder.may_replace(field.data_type):
+        if isinstance(types[name], T.StringType | T.BinaryType) and placeholder.may_replace(field.data_type):
             is_replaced = placeholder.replaces(field.value, field.data_type)
             fields[name] = replace(field, value=F.when(~is_replaced, field.value))
     return replace(outline, fields=fields)

@@ -13,7 +13,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from ingest.config.lake import is_on_s3
+from ingest.config.lake import HIVES_NULL, is_on_s3
 from ingest.config.tables import Table
 from ingest.schema.change import OPTIONAL, UNAVAILABLE_SEPARATOR
 from ingest.schema.change import problem as problem_of
@@ -23,8 +23,6 @@ from ingest.schema.connectors import connector_of, order_of
 ROW_OPS = ("c", "u", "d", "r")
 # 't' is a truncate, 'm' a logical decoding message: neither carries a row.
 _OPS = (*ROW_OPS, "t", "m")
-# What Hive has for the folder of rows without a value, and reads as null.
-_HIVES_NULL = "__HIVE_DEFAULT_PARTITION__"
 # The longest name of a file or folder, in bytes: of Linux (NAME_MAX) and of HDFS
 # (dfs.namenode.fs-limits.max-component-length). S3 has none.
 _LONGEST_NAME = 255
@@ -156,8 +154,8 @@ def partition_problems(table: Table, values: Mapping[str, Expression]) -> Iterat
         if not isinstance(types.get(name), T.StringType):
             continue
         is_null = F.when(
-            values[name] == _HIVES_NULL,
-            problem_of("bad_value", f"column {name}: {_HIVES_NULL} is Hive's name for null, and would be read as null"),
+            values[name] == HIVES_NULL,
+            problem_of("bad_value", f"column {name}: {HIVES_NULL} is Hive's name for null, and would be read as null"),
         )
         written = F.octet_length(F.regexp_replace(values[name], _ESCAPED, "%00"))
         most = _LONGEST_NAME - len(f"{name}=".encode())

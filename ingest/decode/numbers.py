@@ -73,13 +73,20 @@ def _is_fraction_of_text(typed: Expression, text: Expression, wanted: T.DataType
     return finite & F.coalesce(is_kept, is_fraction)
 
 
+def widest_decimal(value: Expression, found: T.DataType, of: Wanted) -> tuple[Expression, Expression, T.DecimalType]:
+    """What a schema calls a decimal, as the widest one of its scale; whether it is exact; and that type."""
+    scale = max(0, min(DIGITS_OF_DECIMAL, int(of.parameters.get("scale", 0))))
+    widest = T.DecimalType(DIGITS_OF_DECIMAL, scale)
+    number, is_exact = as_decimal(value, found, replace(of, data_type=widest))
+    assert is_exact is not None
+    return number, is_exact, widest
+
+
 def number_of_decimal(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
     """The number of what a schema calls a decimal, of a column that is declared another number."""
-    scale = max(0, min(DIGITS_OF_DECIMAL, int(of.parameters.get("scale", 0))))
-    exact_type = T.DecimalType(DIGITS_OF_DECIMAL, scale)
-    number, is_decimal = as_decimal(value, found, replace(of, data_type=exact_type))
-    typed, is_number = as_number(number, exact_type, of)
-    assert is_decimal is not None and is_number is not None
+    number, is_decimal, widest = widest_decimal(value, found, of)
+    typed, is_number = as_number(number, widest, of)
+    assert is_number is not None
     return typed, is_decimal & is_number
 
 

@@ -217,8 +217,9 @@ class _Row:
 
     def text_of_all(self) -> Expression:
         """The event as a JSON text."""
-        whole = F.struct(*(self._at(name).alias(name) for name in self.event.names))
-        return F.to_json("event" if self.is_one_column else whole, EVENT_AS_JSON)
+        if self.is_one_column:
+            return F.to_json("event", EVENT_AS_JSON)
+        return F.to_json(F.struct(*(self._at(name).alias(name) for name in self.event.names)), EVENT_AS_JSON)
 
     def metadata(self, column: MetadataColumn) -> Field:
         return self._first_of(column.names)

@@ -23,7 +23,6 @@ from ingest.config.tables import Column
 from ingest.decode.fields import (
     BITS,
     DIGITS,
-    DIGITS_OF_DECIMAL,
     EVENT_AS_JSON,
     LONG,
     NOT_NUMBERS,
@@ -38,7 +37,16 @@ from ingest.decode.fields import (
     impossible,
     shown,
 )
-from ingest.decode.numbers import as_bits, as_boolean, as_decimal, as_number, from_base64, number_of_decimal, of_scale
+from ingest.decode.numbers import (
+    as_bits,
+    as_boolean,
+    as_decimal,
+    as_number,
+    from_base64,
+    number_of_decimal,
+    of_scale,
+    widest_decimal,
+)
 from ingest.decode.times import date_or_timestamp, numbered, time_of_day
 from ingest.schema.connect import DECIMAL, TIMES
 from ingest.schema.connectors import CONNECTORS
@@ -160,9 +168,8 @@ def _string(value: Expression, found: T.DataType, of: Wanted) -> Ruled:
         text = F.when(value.rlike(DIGITS), time_of_day(value.cast("bigint"), TIMES[of.meaning])).otherwise(value)
         return text, text.isNotNull()
     if of.meaning == DECIMAL and isinstance(found, T.StringType | T.BinaryType):
-        scale = max(0, min(DIGITS_OF_DECIMAL, int(of.parameters.get("scale", 0))))
-        number, exact = as_decimal(value, found, replace(of, data_type=T.DecimalType(DIGITS_OF_DECIMAL, scale)))
-        return number.cast("string"), exact
+        number, is_exact, _ = widest_decimal(value, found, of)
+        return number.cast("string"), is_exact
     if isinstance(found, T.StructType | T.MapType | T.ArrayType):
         return F.to_json(value, _AS_JSON), None
     if isinstance(found, T.BinaryType):

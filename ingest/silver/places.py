@@ -20,12 +20,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ingest.changes.position import FEW, as_it_is
+from ingest.config.lake import HIVES_NULL
 from ingest.schema.masking import local_rows
 from ingest.silver.file_groups import file_groups
 from ingest.silver.state import ARRIVALS_KEY, NONE_ARRIVED
 from ingest.silver.table import LEFT, SilverTable
 
-_DEFAULT = "__HIVE_DEFAULT_PARTITION__"
 # A commit of more rows does not note which of them came to a partition: its metadata would be large.
 MOST_NOTED = 5_000
 _NOTES = T.ArrayType(
@@ -133,7 +133,7 @@ def _stays(silver: SilverTable) -> Expression:
     for place, name in enumerate(parts):
         to, held = F.col(f"_lake_to{place}"), F.col(f"_lake_from{place}")
         if isinstance(types.get(name), T.StringType):
-            to, held = (F.when(~value.isin("", _DEFAULT), value) for value in (to, held))
+            to, held = (F.when(~value.isin("", HIVES_NULL), value) for value in (to, held))
         same.append(to.eqNullSafe(held))
     return reduce(Expression.__and__, same)
 

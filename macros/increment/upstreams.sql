@@ -46,11 +46,11 @@
     `${name}`. What the others write is looked at where it is read.
 -#}
 {% macro _set_by_hooks() -%}
-    {%- set told, words = [], '(?i)(set|reset|use|add|create\\s+(or\\s+replace\\s+)?(temporary\\s+)?function)\\b' -%}
+    {%- set found, words = [], '(?i)(set|reset|use|add|create\\s+(or\\s+replace\\s+)?(temporary\\s+)?function)\\b' -%}
     {%- for sql in graph.nodes.get(model.unique_id, {}).get('hooks_that_ran') or [] if modules.re.match(words, sql) -%}
-        {%- do told.append(sql) -%}
+        {%- do found.append(sql) -%}
     {%- endfor -%}
-    {%- do return(told) -%}
+    {%- do return(found) -%}
 {%- endmacro %}
 
 {#- Whether a table behind a model has changed since its last commit; not where that does not tell, as none of Iceberg's does. -#}
@@ -123,8 +123,8 @@
 {#- Spark's analysed plan of a select, as text. As a view it is not planned any further; time travel is in no view. -#}
 {% macro _analysed(sql) -%}
     {%- set as_view = '' if hudi_travels(sql) else 'create or replace temporary view ' ~ adapter.quote(model.name ~ '__analysed') ~ ' as ' -%}
-    {%- set recorded = run_query('explain extended ' ~ as_view ~ sql).columns[0].values()[0] -%}
-    {%- do return(recorded.partition('== Analyzed Logical Plan ==')[2].partition('== Optimized Logical Plan ==')[0]) -%}
+    {%- set explained = run_query('explain extended ' ~ as_view ~ sql).columns[0].values()[0] -%}
+    {%- do return(explained.partition('== Analyzed Logical Plan ==')[2].partition('== Optimized Logical Plan ==')[0]) -%}
 {%- endmacro %}
 
 {% macro _relations_in(pattern, plan) -%}
