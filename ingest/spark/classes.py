@@ -4,6 +4,8 @@ A session that opens and writes a table loads 20,000 classes, which Java reads f
 of the processor time of a short command. From an archive (the JVM's class data sharing) it takes them as they were. A
 small session with Hudi makes it, once the jars are in place (`python -m ingest.spark.jars`). It belongs to one build of
 Java and to these very jars: the JVM looks whether it fits, and goes without it where it does not.
+
+The catalog of that session is kept as well, without a schema in it: new lakes begin with a copy of it.
 """
 
 from __future__ import annotations
@@ -13,18 +15,22 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import pyspark
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from ingest.spark.jvm import start_java
+from ingest.spark.jvm import java_class, start_java
 
 SPARK = Path(pyspark.__file__).resolve().parent
 CONF = SPARK / "conf"
 LOGGING = CONF / "log4j2.properties"
 ENVIRONMENT = CONF / "spark-env.sh"
 ARCHIVE = SPARK / "classes.jsa"
+# An embedded catalog without a schema (ingest/spark/embedded_catalog.py).
+CATALOG = SPARK / "catalog"
 # The JVM archives nothing where a folder of the class path holds a file, and Spark's launcher has the folder of its
 # configuration there. Where that holds what this package writes and nothing else, another one, which is empty, takes
 # its place: both files are found by their names.
@@ -53,12 +59,14 @@ fi
 
 
 def archive(java: Path) -> None:
-    """Makes the archive, unless there is one that fits; where it cannot be made, there is none, which is told."""
+    """Makes the archive and the empty catalog, unless they are there and the former fits; where they cannot be made,
+    there is none, which is told."""
     _EMPTY.mkdir(parents=True, exist_ok=True)
-    if fits(java):
+    if CATALOG.is_dir() and fits(java):
         return
     print("archiving the classes of Spark and Hudi, so that commands start sooner", flush=True)
     ARCHIVE.unlink(missing_ok=True)
+    shutil.rmtree(CATALOG, ignore_errors=True)
     _archive_javas_own(java)
     with tempfile.TemporaryDirectory(prefix="classes-") as folder:
         made = Path(folder, "classes.jsa")
@@ -74,6 +82,7 @@ def archive(java: Path) -> None:
                 command, cwd=folder, env=environ, capture_output=True, text=True, check=True, timeout=_TIMEOUT_S
             )
             shutil.move(made, ARCHIVE)
+            shutil.move(Path(folder, "metastore"), CATALOG)
         except (OSError, subprocess.SubprocessError) as error:
             message = str(getattr(error, "stderr", None) or error).strip().splitlines()
             print(f"it could not be made, and commands start as without it: {message[-1]}", flush=True)
@@ -146,8 +155,26 @@ def load_classes() -> None:
         session.sql(f"select count(*), min(place) from read_{kind}").collect()
     session.sql(rows.format(3)).write.json(str(home / "json"))
     session.read.json(str(home / "json")).collect()
-    session.sql("show tables").collect()
+    for name in [row["viewName"] for row in session.sql("show views").collect()]:
+        session.sql(f"drop view {name}")
+    for name in [row["tableName"] for row in session.sql("show tables").collect()]:
+        session.sql(f"drop table {name}")
+    _leave_no_schema(session, home / "metastore")
     session.stop()
+
+
+def _leave_no_schema(session: SparkSession, catalog: Path) -> None:
+    """Takes the schema `default`, which has the path of this session's warehouse, out of its catalog: Hive makes it
+    anew where it is missing. And closes the catalog, so that a copy of its files is whole."""
+    derby = java_class(session, "org.apache.derby.jdbc.EmbeddedDriver")()
+    none = java_class(session, "java.util.Properties")()
+    connection = derby.connect(f"jdbc:derby:;databaseName={catalog}", none)
+    statement = connection.createStatement()
+    for table in ("DATABASE_PARAMS", "DBS"):
+        statement.executeUpdate(f'delete from "{table}"')
+    connection.close()
+    with suppress(Py4JJavaError):  # Derby says that a database is closed by an error
+        derby.connect(f"jdbc:derby:;databaseName={catalog};shutdown=true", none)
 
 
 if __name__ == "__main__":

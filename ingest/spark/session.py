@@ -7,7 +7,6 @@ session write and read Hudi tables with the same configuration.
 from __future__ import annotations
 
 import atexit
-import fcntl
 import logging
 import os
 import re
@@ -16,7 +15,6 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from urllib.parse import unquote, urlparse
 
 import pyspark
 from py4j.protocol import Py4JJavaError
@@ -26,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from ingest.config.project import Project
 from ingest.errors import DeclarationError, LakeError, SetupError
-from ingest.spark import s3
+from ingest.spark import embedded_catalog, s3
 from ingest.spark.jvm import know_classes, quiet_accumulators, quiet_size_estimator, root_cause, start_java
 
 # Dates before 1582-10-15 and timestamps before 1900 are written and read as they are, in the proleptic Gregorian
@@ -53,8 +51,6 @@ _AVRO_LIMITS = " ".join(
 )
 # What a URI quotes by a percent sign.
 _QUOTED_IN_URIS = re.compile(r"[\s%#?\"<>\[\]^`{|}\\]")
-# How long a command waits for another one to leave the embedded catalog.
-_CATALOG_WITHIN_S = 15
 log = logging.getLogger(__name__)
 
 
@@ -98,7 +94,8 @@ def open_session(project: Project, more_settings: Mapping[str, str] = MappingPro
         builder = builder.config(key, value)
     is_first = SparkContext._gateway is None
     if is_first:
-        _require_free_catalog(project, settings)
+        embedded_catalog.require_free(project, settings)
+        embedded_catalog.begin(settings)
     try:
         start_java(settings)
         session = builder.getOrCreate()
@@ -106,7 +103,7 @@ def open_session(project: Project, more_settings: Mapping[str, str] = MappingPro
     except (PySparkException, Py4JJavaError, RuntimeError) as error:
         raise _session_error(error, project) from error
     if is_first:
-        _require_own_catalog(session, project, settings)
+        embedded_catalog.require_own(session, project, settings)
     know_classes(session)
     quiet_size_estimator(session)
     quiet_accumulators(session)
@@ -180,95 +177,10 @@ def _require_plain_path(project: Project) -> None:
         )
 
 
-def _require_free_catalog(project: Project, settings: Mapping[str, str]) -> None:
-    """Looks whether another process has the embedded catalog open, before Java is started to find it out.
-
-    Derby holds a lock of the operating system on the file `dbex.lck` of an open database. The Java process of a
-    command that was killed holds it for some seconds more, until it has seen that its parent is gone.
-    """
-    folder = _embedded_catalog(settings)
-    if folder is None:
-        return
-    _require_writable(folder)
-    file = folder / "dbex.lck"
-    deadline, is_logged = time.monotonic() + _CATALOG_WITHIN_S, False
-    while _is_locked(file):
-        if time.monotonic() > deadline:
-            raise _catalog_in_use(project)
-        if not is_logged:
-            log.warning("another process has the embedded catalog open: waiting for it to end")
-            is_logged = True
-        time.sleep(0.1)
-
-
-def _require_writable(folder: Path) -> None:
-    """Derby opens a database that it cannot write to, for reading alone, and Hive's pool of connections wants to write:
-    it asks for another one every seven seconds, and for ever."""
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    places = (there, *(there.rglob("*") if there == folder else ()))
-    if closed := next((place for place in places if not os.access(place, os.W_OK)), None):
-        raise SetupError(
-            "the embedded catalog cannot be written here",
-            where=str(closed.resolve()),
-            expected="files of this user's, on a disk that can be written: each command opens the catalog for writing",
-            action="run as the user whose lake it is, or let this one write to the whole folder; or use another lake, "
-            "by LAKE_HOME",
-        )
-
-
-def _embedded_catalog(settings: Mapping[str, str]) -> Path | None:
-    """The folder of the embedded catalog; None where it is a server's."""
-    url = settings.get("spark.hadoop.javax.jdo.option.ConnectionURL", "")
-    found = re.fullmatch(r"jdbc:derby:[^;]*;.*?databaseName=([^;]+).*", url)
-    return Path(found[1]) if found else None
-
-
-def _require_own_catalog(session: SparkSession, project: Project, settings: Mapping[str, str]) -> None:
-    """A catalog has the whole paths of its schemas: that of a copied lake leads to the lake that it was copied from.
-
-    Its first schema, `default`, is where the warehouse was when the catalog was made.
-    """
-    folder = _embedded_catalog(settings)
-    if folder is None:
-        return
-    own = folder.resolve().parent / "warehouse"
-    made_for = Path(unquote(urlparse(session.catalog.getDatabase("default").locationUri).path))
-    if (project.root / project.lake_root).resolve() == own and made_for.name == own.name and made_for.resolve() != own:
-        raise SetupError(
-            f"the catalog is that of the lake in {made_for.parent}: its tables are there",
-            where=str(folder.resolve()),
-            expected="a lake in the folder in which it was made",
-            action=f"put the lake back into {made_for.parent}; or, for a lake of its own, remove this folder: `lake "
-            "ingest` makes silver known again, `create table ... using hudi location ...` a snapshot with its history, "
-            "and dbt builds its other tables, once their folders in warehouse are moved away",
-        )
-
-
-def _is_locked(file: Path) -> bool:
-    try:
-        with file.open("r+b") as lock:
-            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        pass  # there is none yet, or it cannot be written: Spark will say so
-    return False
-
-
-def _catalog_in_use(project: Project) -> SetupError:
-    return SetupError(
-        "the embedded catalog cannot be opened: another process (a dbt or lake command) has it open",
-        where=f"target '{project.target_name}'",
-        expected="one process at a time on an embedded catalog",
-        action="use one `lake serve` for all (dbt: --target thrift), wait for the other process to end, or give this "
-        "one a lake of its own with LAKE_HOME",
-    )
-
-
 def _session_error(error: Exception, project: Project) -> LakeError:
     text = str(error)
     if "Another instance of Derby" in text or "XSDB6" in text:
-        return _catalog_in_use(project)
+        return embedded_catalog.in_use(project)
     if "Unable to instantiate" in text and "metastore" in text.lower():
         return SetupError(
             f"the catalog's database cannot be opened: {root_cause(error)}",
