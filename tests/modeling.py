@@ -168,8 +168,7 @@ class Models:
     def tables(self) -> set[str]:
         """The tables and views of the models' schema."""
         found = self.ask(f"show tables in lakehouse_{self.project.schema}")
-        names = {row["tableName"] for row in found if not row["isTemporary"]}
-        return {name for name in names if name[-3:] not in ("_ro", "_rt")}
+        return {row["tableName"] for row in found if not row["isTemporary"]}
 
 
 BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "1"}

@@ -8,7 +8,7 @@
         {%- set name, value = row[0] or '', row[1] -%}
         {%- if name.startswith('# ') or not name -%}
             {%- do kept.update({'part': kept.part if name == '# col_name' else name}) -%}
-        {%- elif kept.part == '' and not name.startswith('_hoodie_') -%}
+        {%- elif kept.part == '' and name not in hudi_own_columns() -%}
             {%- do columns.append({'name': name, 'dtype': value, 'comment': row[2] or ''}) -%}
         {%- elif kept.part == '# Partition Information' -%}
             {%- do partitions.append(name) -%}
@@ -21,4 +21,11 @@
         {%- endif -%}
     {%- endfor -%}
     {%- do return({'columns': columns, 'partitions': partitions, 'properties': properties, 'details': details}) -%}
+{%- endmacro %}
+
+{#- The columns that Hudi adds to each table. -#}
+{% macro hudi_own_columns() -%}
+    {%- do return([
+        '_hoodie_commit_time', '_hoodie_commit_seqno', '_hoodie_record_key', '_hoodie_partition_path', '_hoodie_file_name'
+    ]) -%}
 {%- endmacro %}

@@ -19,11 +19,12 @@
 
 {#-
     A table beside another one, for the length of a run. A run that is killed can leave a folder that is no table yet, and Spark
-    makes no table where a folder is: each run has names of its own, which say when it began.
+    makes no table where a folder is: each run has names of its own, which say when it began, and by `lake_` that they are a run's:
+    of eight digits twice a user may make a name too, as of the days of a backup.
 -#}
 {% macro hudi_beside(relation, purpose) -%}
     {%- do return(api.Relation.create(
-        schema=relation.schema, identifier=[relation.identifier, purpose, _run_name()] | join('__'), type='table'
+        schema=relation.schema, identifier=[relation.identifier, 'lake_' ~ purpose, _run_name()] | join('__'), type='table'
     )) -%}
 {%- endmacro %}
 
@@ -56,9 +57,9 @@
     whether it `is_view`, and whether the table itself is there (`is_replaced`).
 -#}
 {% macro _left_beside(relation) -%}
-    {%- set beside = ' in ' ~ adapter.quote(relation.schema) ~ " like '" ~ relation.identifier ~ '|' ~ relation.identifier ~ "__*'" -%}
+    {%- set beside = ' in ' ~ adapter.quote(relation.schema) ~ " like '" ~ relation.identifier ~ '|' ~ relation.identifier ~ "__lake_*'" -%}
     {%- set names = run_query('show tables' ~ beside) | map(attribute='tableName') | list -%}
-    {%- set pattern, found, views = '(?i)^' ~ relation.identifier ~ '__([a-z]+)(?:_[0-9]+)?__(([0-9a-f]{8})_[0-9a-f]{8})$', [], [] -%}
+    {%- set pattern, found, views = '(?i)^' ~ relation.identifier ~ '__lake_([a-z]+)(?:_[0-9]+)?__(([0-9a-f]{8})_[0-9a-f]{8})$', [], [] -%}
     {%- for name in names if modules.re.search(pattern, name) -%}
         {%- if loop.first -%}
             {%- do views.extend(run_query('show views' ~ beside) | map(attribute='viewName')) -%}

@@ -58,11 +58,11 @@
     {%- endif -%}
 {%- endmacro %}
 
-{#- The model's descriptions of columns, by their names in lower case. -#}
+{#- The model's descriptions of columns, by their names in lower case: the first 256 letters, for Hive's catalog holds no more. -#}
 {% macro hudi_descriptions() -%}
     {%- set descriptions = {} -%}
     {%- for name, column in model.columns.items() -%}
-        {%- do descriptions.update({name | lower: column.description}) -%}
+        {%- do descriptions.update({name | lower: column.description if column.description | length <= 256 else column.description[:255] ~ '…'}) -%}
     {%- endfor -%}
     {%- do return(descriptions) -%}
 {%- endmacro %}

@@ -125,7 +125,7 @@
     may be at work stays.
 -#}
 {% macro athena_drop_left() -%}
-    {%- set pattern = '(?i)^' ~ modules.re.escape(this.identifier) ~ '__.*__([0-9a-f]{8})_[0-9a-f]{8}$' -%}
+    {%- set pattern = '(?i)^' ~ modules.re.escape(this.identifier) ~ '__lake_.*__([0-9a-f]{8})_[0-9a-f]{8}$' -%}
     {%- for name in run_query('show tables in `' ~ this.schema ~ '`').columns[0].values() -%}
         {%- set began = modules.re.findall(pattern, name) -%}
         {%- if began and hudi_has_ended(began[0]) -%}

@@ -75,6 +75,11 @@
 {% macro spark__location_clause() -%}
     {%- set location_root = config.get('location_root') -%}
     {%- if location_root is not none -%}
-        location '{{ location_root }}/{{ model.alias }}{{ '__' ~ invocation_id[:8] if files_are_built_beside(load_relation(this)) }}'
+        location '{{ location_root }}/{{ model.alias }}{{ '__' ~ place_of_run() if files_are_built_beside(load_relation(this)) }}'
     {%- endif -%}
+{%- endmacro %}
+
+{#- What ends the name of a folder below `location_root`: of another run it is another one, and of a table of this name in another schema. -#}
+{% macro place_of_run() -%}
+    {%- do return(local_md5(invocation_id ~ '.' ~ this.schema)[:8]) -%}
 {%- endmacro %}

@@ -19,8 +19,7 @@
     {%- endfor -%}
     {%- if kept | length < names | length -%}
         {%- do log(existing ~ ': it is built anew without the columns dbt_unique_key_*, which a run of dbt-spark alone has left', info=true) -%}
-        {%- set whole = api.Relation.create(identifier=existing.schema ~ '__' ~ existing.identifier ~ '__whole', type='view') -%}
-        {%- set whole = whole.include(database=false, schema=false) -%}
+        {%- set whole = hudi_view_of_session(existing, 'whole') -%}
         {%- do run_query('create or replace temporary view ' ~ whole ~ ' as select ' ~ hudi_quoted(kept) ~ ' from ' ~ existing) -%}
         {%- do hudi_rebuild(existing, existing, whole) -%}
         {%- do run_query('drop view if exists ' ~ whole) -%}

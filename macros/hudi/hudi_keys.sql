@@ -50,9 +50,9 @@
 {% macro hudi_require_keys(rows, key) -%}
     {%- set counted -%}
         select
-            coalesce(sum(if({{ hudi_lacks(key) }}, row_count, 0)), 0) as null_count,
-            coalesce(sum(if({{ hudi_lacks(key) }} or row_count = 1, 0, row_count)), 0) as shared_count
-        from (select {{ hudi_quoted(key) }}, count(*) as row_count from {{ rows }} group by {{ hudi_quoted(key) }})
+            coalesce(sum(if({{ hudi_lacks(key) }}, _lake_row_count, 0)), 0) as null_count,
+            coalesce(sum(if({{ hudi_lacks(key) }} or _lake_row_count = 1, 0, _lake_row_count)), 0) as shared_count
+        from (select {{ hudi_quoted(key) }}, count(*) as _lake_row_count from {{ rows }} group by {{ hudi_quoted(key) }})
     {%- endset -%}
     {%- set found = run_query(counted)[0] -%}
     {%- do hudi_refuse_keys(key, found['null_count'], found['shared_count'], []) -%}

@@ -28,7 +28,7 @@
 
 {#-
     Whether a select reads its own table, or may ask whether it is there, by `this` or by the names of `model` in the code of Jinja, its own
-    or that of its macros. A name alone (`this.name`) is what a select says of itself, and in `config(...)` it is for others.
+    or that of its macros. A name alone (`this.name`, `this.schema`) is what a select says of itself, and in `config(...)` it is for others.
 -#}
 {% macro _reads_itself(sql, raw_codes) -%}
     {%- set quote = '["`]?' -%}
@@ -47,7 +47,7 @@
     {%- if _says(raw_codes, '\\b(?:load_relation|get_relation)\\b') and _says(raw_codes, '(?<![\\w.])model\\s*(?:\\[|\\.\\s*(?:name|alias)\\b)') -%}
         {%- do return(true) -%}
     {%- endif -%}
-    {%- do return(_says(raw_codes, '(?<![\\w.])this(?!\\w|\\s*\\.\\s*(?:name|identifier|table)\\b)')) -%}
+    {%- do return(_says(raw_codes, '(?<![\\w.])this(?!\\w|\\s*\\.\\s*(?:name|identifier|table|schema|database)\\b)')) -%}
 {%- endmacro %}
 
 {#- Whether code has the model's name: by `this` or `model`, or in a text, other than one that `ref` or `source` is given. -#}

@@ -51,9 +51,22 @@
     {#- As dbt made it: what it finds in the catalog it takes for another table where the name has capitals -#}
     {%- do adapter.rename_relation(built, target.incorporate(dbt_created=true)) -%}
     {%- if existing is not none and not existing.is_view -%}
-        {%- do files_remove(before) -%}
-        {%- do hudi_drop(before) -%}
+        {%- do _drop_replaced(before) -%}
         {%- do adapter.drop_relation(before) -%}    {#- dbt forgets it as well -#}
+    {%- endif -%}
+{%- endmacro %}
+
+{#-
+    Drops a table whose name another one has taken. Its files go too where they are the catalog's own, or a model's; those of a table that
+    somebody has made at a place of its own stay there, as `drop table` leaves them.
+-#}
+{% macro _drop_replaced(table) -%}
+    {%- set described = hudi_described(table) -%}
+    {%- if described.details.get('Type') == 'EXTERNAL' and 'lakehouse.layout' not in described.properties -%}
+        {%- do files_remove(table) -%}
+        {%- do run_query('drop table if exists ' ~ table) -%}
+    {%- else -%}
+        {%- do hudi_drop(table) -%}
     {%- endif -%}
 {%- endmacro %}
 
@@ -92,7 +105,7 @@
     {{ tblproperties_clause() }}
     {{ partition_cols(label='partitioned by') }}
     {%- if location_root is not none %}
-    location '{{ location_root }}/{{ relation.identifier }}__{{ invocation_id[:8] }}'
+    location '{{ location_root }}/{{ relation.identifier }}__{{ place_of_run() }}'
     {%- endif %}
     {{ comment_clause() }}
     as

@@ -19,6 +19,12 @@
                 ~ "columns do: give it another one in the select; nothing was written"
             ) }}
         {%- endif -%}
+        {%- if name.startswith('_hoodie_') -%}
+            {{ exceptions.raise_compiler_error(
+                model_name ~ ": got column '" ~ column.name ~ "', expected a name that does not begin with _hoodie_: such columns are Hudi's own, "
+                ~ "which writes no value of another one, or deletes its row: give it another one in the select; nothing was written"
+            ) }}
+        {%- endif -%}
         {%- set held, place = _held_type(type), '' -%}
         {%- if name in key and modules.re.match('binary|array<|map<|struct<', type) -%}
             {%- set held, place = 'string', ' in unique_key' -%}

@@ -1,5 +1,5 @@
 {#-
-    A temporary view of what a table is to hold. Its name holds the schema: the embedded session is one for all threads.
+    A temporary view of what a table is to hold.
     Spark takes time travel into no view: a select with it is kept as a table below. What the configuration names must be
     in it; constraints and the time of a batch are checked as its rows are read, and comments come with its columns.
 -#}
@@ -11,8 +11,7 @@
         {%- do hudi_materialize(kept, sql) -%}
         {%- set sql = 'select * from ' ~ kept -%}
     {%- endif -%}
-    {%- set wanted = api.Relation.create(identifier=target.schema ~ '__' ~ target.identifier ~ '__wanted', type='view') -%}
-    {%- set wanted = wanted.include(database=false, schema=false) -%}
+    {%- set wanted = hudi_view_of_session(target, 'wanted') -%}
     {%- do run_query('create or replace temporary view ' ~ wanted ~ ' as ' ~ sql) -%}
     {%- set columns = adapter.get_columns_in_relation(wanted) -%}
     {%- if config.get('contract').enforced -%}
@@ -37,6 +36,15 @@
         {%- do run_query('create or replace temporary view ' ~ wanted ~ ' ' ~ select) -%}
     {%- endif -%}
     {%- do return(wanted) -%}
+{%- endmacro %}
+
+{#-
+    A temporary view of a table. The embedded session is one for all threads: no two tables have a view of the same name. A schema and a
+    name in a row do not tell them apart, as `shop__sales` in `x` and `sales` in `x__shop`.
+-#}
+{% macro hudi_view_of_session(target, purpose) -%}
+    {%- set name = [target.identifier, 'lake_' ~ purpose, local_md5(target.schema ~ '.' ~ target.identifier)[:16]] | join('__') -%}
+    {%- do return(api.Relation.create(identifier=name, type='view').include(database=false, schema=false)) -%}
 {%- endmacro %}
 
 {#- Drops what `hudi_source_view` has made of the same text. -#}

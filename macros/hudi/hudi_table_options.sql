@@ -103,6 +103,10 @@
         'the option orderingFields': [
             'hoodie.datasource.write.precombine.field', 'hoodie.table.precombine.field', 'hoodie.table.ordering.fields'
         ],
+        'none: under any other name than its own a merge would put the table in the place of what has that name': [
+            'hoodie.datasource.hive_sync.table.strategy', 'hoodie.datasource.hive_sync.table', 'hoodie.datasource.hive_sync.database',
+            'hoodie.datasource.hive_sync.skip_ro_suffix',
+        ],
         'none: what a run writes is what the model says': [
             'hoodie.datasource.write.payload.class', 'hoodie.compaction.payload.class', 'hoodie.table.payload.class',
             'hoodie.datasource.write.record.merger.impls', 'hoodie.write.record.merge.custom.implementation.classes',

@@ -14,7 +14,8 @@
     table or the partitions of its rows, whatever strategy the table was made with, and that of two writers at the same moment one
     fails. Properties of the table, told before each: settings of the session would be those of other models too, and
     with them as options `create table` does not write in bulk. It is no commit of Hudi's. The lock is of the session that writes, and
-    is told to the table too: `alter table` looks there alone.
+    is told to the table too: `alter table` looks there alone. A merge brings the table to the catalog, whatever the session says of that:
+    of a merge-on-read table as `<name>_ro` and `<name>_rt` as well, in the place of what has these names, unless its strategy is RT.
 -#}
 {% macro hudi_write_as(target, operation) -%}
     {#- Spark puts a setting in the place of its name -#}
@@ -29,6 +30,7 @@
         'alter table ' ~ target ~ " set tblproperties ('hoodie.spark.sql.insert.into.operation' = '" ~ operation
         ~ "', 'hoodie.datasource.overwrite.mode' = '" ~ hudi_options().get('hoodie.datasource.overwrite.mode', 'static')
         ~ "', 'hoodie.write.concurrency.mode' = 'OPTIMISTIC_CONCURRENCY_CONTROL', 'hoodie.write.lock.provider' = '" ~ lock
-        ~ "', 'hoodie.write.lock.filesystem.expire' = '1')"
+        ~ "', 'hoodie.write.lock.filesystem.expire' = '1'"
+        ~ (", 'hoodie.datasource.hive_sync.table.strategy' = 'RT'" if hudi_options().get('type') == 'mor' else '') ~ ')'
     ) -%}
 {%- endmacro %}

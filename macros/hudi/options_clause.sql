@@ -69,8 +69,8 @@
     {%- if config.get('partition_by') -%}
         {%- do options.setdefault('hoodie.datasource.write.partitionpath.urlencode', 'true') -%}
     {%- endif -%}
-    {#- A merge of a copy-on-write table needs no catalog but Spark's, where it would take the columns' comments away -#}
-    {%- if config.persist_column_docs() and options.get('type', 'cow') == 'cow' -%}
+    {#- A merge needs no catalog but Spark's, where it would take the columns' comments away -#}
+    {%- if config.persist_column_docs() -%}
         {%- do options.setdefault('hoodie.datasource.hive_sync.sync_as_datasource', 'false') -%}
     {%- endif -%}
     {%- do return(options) -%}

@@ -7,8 +7,7 @@
         {%- do return(dbt.spark_build_snapshot_staging_table(strategy, sql, target_relation)) -%}
     {%- endif -%}
     {%- do snapshot_require_keys(sql) -%}
-    {%- set staging = api.Relation.create(identifier=target_relation.schema ~ '__' ~ target_relation.identifier ~ '__staging', type='view') -%}
-    {%- set staging = staging.include(database=false, schema=false) -%}
+    {%- set staging = hudi_view_of_session(target_relation, 'staging') -%}
     {%- do run_query('create or replace temporary view ' ~ staging ~ ' as ' ~ snapshot_staging_table(strategy, sql, target_relation)) -%}
     {%- do return(staging) -%}
 {%- endmacro %}

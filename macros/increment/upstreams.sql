@@ -47,8 +47,10 @@
 -#}
 {% macro _set_by_hooks() -%}
     {%- set found, words = [], '(?i)(set|reset|use|add|create\\s+(or\\s+replace\\s+)?(temporary\\s+)?function)\\b' -%}
-    {%- for sql in graph.nodes.get(model.unique_id, {}).get('hooks_that_ran') or [] if modules.re.match(words, sql) -%}
-        {%- do found.append(sql) -%}
+    {%- for sql in graph.nodes.get(model.unique_id, {}).get('hooks_that_ran') or [] -%}
+        {%- if modules.re.match(words, modules.re.sub('(?s)^(?:\\s|--[^\n]*\n|/[*].*?[*]/)+', '', sql)) -%}
+            {%- do found.append(sql) -%}
+        {%- endif -%}
     {%- endfor -%}
     {%- do return(found) -%}
 {%- endmacro %}
@@ -137,10 +139,11 @@
 
 {#-
     Whether Spark holds every function of a select for one that gives the same of the same rows. There is no statement that says
-    so; but of a `with` that is read twice, Spark computes twice what is, and keeps for both what is not.
+    so; but of a `with` that is read twice, Spark computes twice what is, and keeps for both what is not, by a repartition at its top:
+    below a limit stands one of the select's own.
 -#}
 {% macro _is_deterministic(sql) -%}
-    {%- set twice = 'explain extended with probed as (\n' ~ sql ~ '\n) select * from probed union all select * from probed' -%}
+    {%- set twice = 'explain extended with probed as (select * from (\n' ~ sql ~ '\n) limit 1) select * from probed union all select * from probed' -%}
     {%- set optimized = run_query(twice).columns[0].values()[0].partition('== Optimized Logical Plan ==')[2] -%}
     {%- do return(modules.re.match('\\s*Union.*\\n:- (Project.*\\n:  \\+- )?Repartition', optimized) is none) -%}
 {%- endmacro %}
@@ -155,8 +158,9 @@
 {%- endmacro %}
 
 {#-
-    What of a configuration decides which rows a run looks at, or refuses: `config(...)` is no part of a compiled text. And the session's
-    time zone, by which a select makes dates and texts of timestamps.
+    What of a configuration decides which rows a run looks at, or refuses: `config(...)` is no part of a compiled text. And of the session
+    its time zone, by which a select makes dates and texts of timestamps, and what else makes other rows of the same text
+    (`_settings_of_session`).
 -#}
 {% macro _settings() -%}
     {%- set settings = [
@@ -164,16 +168,40 @@
         key_columns(config.get('unique_key'), model.unique_id),
         hudi_broken_constraints(),
         run_query('select current_timezone()').columns[0].values()[0],
+        _settings_of_session(),
     ] -%}
     {%- do return(local_md5(tojson(settings, sort_keys=true))) -%}
 {%- endmacro %}
 
-{#- The texts of views, with the time zone that each keeps. When a view was made says nothing. -#}
+{#-
+    The settings of the session that Spark puts in the place of `${name}` in the model's text, and those by which it computes other values,
+    whoever has set them: the profile, `on-run-start`, a hook, or a query of the model.
+-#}
+{% macro _settings_of_session() -%}
+    {%- set named = modules.re.findall('[$][{](?:(?:spark|sparkconf|hivevar|hiveconf):)?([^}]+)[}]', model.compiled_code) -%}
+    {%- set computed = 'spark[.]sql[.](?:ansi|legacy|decimalOperations)[.]|spark[.]sql[.](?:caseSensitive|mapKeyDedupPolicy|storeAssignmentPolicy)$' -%}
+    {%- set settings = [] -%}
+    {%- for row in run_query('set') if row[0] in named or modules.re.match(computed, row[0]) -%}
+        {%- do settings.append([row[0], row[1]]) -%}
+    {%- endfor -%}
+    {%- do return(settings | sort) -%}
+{%- endmacro %}
+
+{#-
+    The texts of views, with the time zone that each keeps. When a view was made says nothing. What the catalog shows of it has a line for
+    each thing, and some of the same beginning may stand in the text itself.
+-#}
 {% macro _texts_of(shown) -%}
     {%- set texts = [] -%}
     {%- for row in shown -%}
-        {%- set text = modules.re.sub('(Created Time|Last Access|Created By): .*', '', row['information']) -%}
-        {%- do texts.append(modules.re.sub('Table Properties: (?:.*?\\b(lakehouse[.]zone=[^,\\]]*))?.*', '\\1', text)) -%}
+        {%- set head, mark, rest = row['information'].partition('\nView Text: ') -%}
+        {%- set text, named, behind = rest.rpartition('\nTable Properties: ') -%}
+        {%- set properties, line, columns = behind.partition('\n') -%}
+        {%- set zone = modules.re.findall('\\blakehouse[.]zone=[^,\\]]*', properties) if named else [properties] -%}
+        {%- do texts.append(
+            [modules.re.sub('(?m)^(?:Created Time|Last Access|Created By|Table Properties): .*', '', head), mark, text] | join
+            ~ '\n' ~ zone | join ~ line ~ columns
+        ) -%}
     {%- endfor -%}
     {%- do return(texts) -%}
 {%- endmacro %}

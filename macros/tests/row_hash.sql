@@ -1,4 +1,4 @@
-{#- A hash of a row's columns. Spark's passes over nulls: where they stand is part of it. Maps are compared as JSON has them. -#}
+{#- A hash of a row's columns. Spark's passes over nulls: where they stand is part of it. What has elements is compared as JSON has it. -#}
 {% macro row_hash(columns) -%}
     {{ return(adapter.dispatch('row_hash')(columns)) }}
 {%- endmacro %}
@@ -16,8 +16,9 @@
 {% macro spark__row_hash(columns) -%}
     {%- set values, places = [], [] -%}
     {%- for column in columns -%}
-        {%- do values.append(hudi_comparable(adapter.quote(column.name), column.dtype)) -%}
-        {%- do places.append(adapter.quote(column.name) ~ ' is null') -%}
+        {%- set name, has_elements = adapter.quote(column.name), modules.re.match('(array|map|struct)<', column.dtype | lower) -%}
+        {%- do values.append(row_as_json(name) if has_elements else name) -%}
+        {%- do places.append(name ~ ' is null') -%}
     {%- endfor -%}
     xxhash64({{ values | join(', ') }}, array({{ places | join(', ') }}))
 {%- endmacro %}

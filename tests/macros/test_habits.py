@@ -459,7 +459,7 @@ def test_a_run_leaves_what_another_one_has_made(make_models: MakeModels) -> None
     models.write("model", NUMBERS.format("'a'", 4))
     models.run()
     now = int(models.ask("select unix_timestamp() as now")[0]["now"])
-    made: Callable[[int], str] = lambda began: f"model__difference__{began:08x}_0123abcd"  # noqa: E731
+    made: Callable[[int], str] = lambda began: f"model__lake_difference__{began:08x}_0123abcd"  # noqa: E731
     for began in (now, now - 2 * 86400):
         models.do(f"create table {models.relation(made(began))} using parquet as select 1 as id")
     models.write("model", NUMBERS.format("'b'", 4))

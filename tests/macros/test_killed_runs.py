@@ -136,7 +136,7 @@ def test_a_killed_write_leaves_old_or_new_rows(
 @pytest.mark.parametrize("phase", [pytest.param(phase, marks=marks_of("beside", phase)) for phase in WRITING])
 def test_a_rebuild_beside_that_is_killed_leaves_the_old_table(phase: str, spark: SparkSession, tmp_path: Path) -> None:
     killed = Killed(spark, tmp_path)
-    found = killed.kill("table", phase, more=", 1 as more", at="model__built__*")
+    found = killed.kill("table", phase, more=", 1 as more", at="model__lake_built__*")
     assert found == {killed._value - 1}
     killed.require_old_or_new(found, "table", phase)
 
@@ -150,13 +150,13 @@ def test_a_rebuild_that_is_killed_between_its_renames_comes_back(spark: SparkSes
         return {
             line
             for line in log.read_text(encoding="utf-8").splitlines()
-            if "model__built__" in line and " rename to " in line
+            if "model__lake_built__" in line and " rename to " in line
         }
 
     found = killed.kill("table", "second rename", more=", 1 as more", look=second_rename)
     # The name is free; what stood under it is beside.
     assert found == set()
-    assert list(killed.folder().parent.glob("model__before__*"))
+    assert list(killed.folder().parent.glob("model__lake_before__*"))
     with child_of(RUNS_DBT, killed.models.project.root, tmp_path / "lake") as child:
         killed.require_right(child)
 

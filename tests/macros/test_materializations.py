@@ -163,7 +163,7 @@ def test_a_rebuild_that_was_broken_off_between_its_renames_is_taken_up(make_mode
     models = make_models(materialized="incremental", unique_key="id")
     models.write("model", NUMBERS.format(1, 3))
     models.run()
-    before = f"model__before__{int(time.time()):08x}_0123abcd"
+    before = f"model__lake_before__{int(time.time()):08x}_0123abcd"
     models.do(f"alter table {models.relation('model')} rename to {models.relation(before)}")
     models.write("model", NUMBERS.format(2, 4))
     models.run()
@@ -411,6 +411,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"grants": {"select": ["someone"]}},
         "got grants = {'select': ['someone']}, expected none: Spark's SQL has no grant",
     ),
+    (
+        {"options": {**BUCKETS, "type": "mor", "hoodie.datasource.hive_sync.table.strategy": "ALL"}},
+        "got option hoodie.datasource.hive_sync.table.strategy = 'ALL', expected none: under any other name",
+    ),
     ({"location_root": "/srv/a place"}, "got location_root = '/srv/a place', expected a path without blanks"),
     ({"sql_header": "set a=1;"}, "got sql_header = 'set a=1;', expected none: Spark runs one statement at a time"),
 ]
@@ -583,7 +587,7 @@ def test_what_stands_aside_is_not_dropped_by_the_run_that_fails(make_models: Mak
     aside = "alter table {{ this }} rename to {{ hudi_beside(this, 'before') }}"
     models.write("model", NUMBERS.format("broken", 3), pre_hook=aside)
     assert "broken" in models.refusal("model")
-    assert [name[:15] for name in models.tables()] == ["model__before__"]
+    assert [name[:20] for name in models.tables()] == ["model__lake_before__"]
     models.write("model", NUMBERS.format("broken", 3))
     assert "broken" in models.refusal("model")
     assert models.rows("model") == numbers(1)
