@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from modeling import BUCKETS, NUMBERS, MakeModels, hudi_models, numbers
@@ -10,7 +11,11 @@ from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 make_models = pytest.fixture(hudi_models)
-MERGED_AS_READ = {"materialized": "incremental", "unique_key": "id", "options": {**BUCKETS, "type": "mor"}}
+MERGED_AS_READ: dict[str, Any] = {
+    "materialized": "incremental",
+    "unique_key": "id",
+    "options": {**BUCKETS, "type": "mor"},
+}
 
 
 @pytest.mark.slow
@@ -100,7 +105,7 @@ def test_a_folder_is_of_one_schema(make_models: MakeModels, tmp_path: Path, file
     schemas = [f"{models.project.schema}_{number}" for number in (1, 2)]
     for _ in range(2):
         for number, schema in enumerate(schemas):
-            config = {"schema": schema, "alias": "files", "options": {}} if file_format == "parquet" else {
+            config: dict[str, Any] = {"schema": schema, "alias": "files", "options": {}} if file_format == "parquet" else {
                 "schema": schema, "alias": "files", "unique_key": "id"}  # fmt: skip
             models.write(f"model_{number}", NUMBERS.format(number, 3), **config)
         models.run()

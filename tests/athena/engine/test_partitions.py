@@ -39,7 +39,7 @@ def test_a_null_of_a_partition_is_one(
 def test_a_table_of_more_partitions_than_one_statement_writes(models: AthenaModels) -> None:
     """It is built in parts, and made anew where a merge would reach too many; a part of its rows is refused."""
     settings = {"unique_key": "id", "partition_by": ["day"]}
-    left, at_work = "items__parts__00000001_0123abcd", f"items__parts__{int(time.time()):08x}_0123abcd"
+    left, at_work = "items__lake_parts__00000001_0123abcd", f"items__lake_parts__{int(time.time()):08x}_0123abcd"
     for name in (left, at_work):
         models.write(name, "select 1 as id", materialized="table")
     models.run()
