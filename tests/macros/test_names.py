@@ -105,9 +105,8 @@ def test_a_folder_is_of_one_schema(make_models: MakeModels, tmp_path: Path, file
     schemas = [f"{models.project.schema}_{number}" for number in (1, 2)]
     for _ in range(2):
         for number, schema in enumerate(schemas):
-            config: dict[str, Any] = {"schema": schema, "alias": "files", "options": {}} if file_format == "parquet" else {
-                "schema": schema, "alias": "files", "unique_key": "id"}  # fmt: skip
-            models.write(f"model_{number}", NUMBERS.format(number, 3), **config)
+            config: dict[str, Any] = {"options": {}} if file_format == "parquet" else {"unique_key": "id"}
+            models.write(f"model_{number}", NUMBERS.format(number, 3), schema=schema, alias="files", **config)
         models.run()
         for number, schema in enumerate(schemas):
             found = models.ask(f"select id, value from lakehouse_{schema}.files order by id")
