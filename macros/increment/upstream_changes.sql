@@ -128,7 +128,7 @@
     {%- elif before.text != now.text -%}
         {%- do return('the model or a view that it reads has another text') -%}
     {%- elif before.settings != now.settings -%}
-        {%- do return('its affected_by, unique_key, constraints or time zone are others') -%}
+        {%- do return('its affected_by, unique_key, constraints or settings are others') -%}
     {%- elif now.unnamed -%}
         {%- do return('it reads what is no table of the catalog') -%}
     {%- elif before.tables.keys() | sort != now.tables.keys() | sort -%}

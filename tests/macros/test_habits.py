@@ -145,7 +145,7 @@ def test_a_mended_entry_mends_the_mart(make_shop: increments.MakeShop) -> None:
     models.run("fct_orders")
     assert (
         models.told("fct_orders")[0]
-        == "the whole table is compared: its affected_by, unique_key, constraints or time zone are others"
+        == "the whole table is compared: its affected_by, unique_key, constraints or settings are others"
     )
     shop.require_law("fct_orders")
     # Nobody need mend it to have the table compared.
