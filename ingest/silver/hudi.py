@@ -5,6 +5,7 @@ Silver, its histories and its companion tables each describe their table with `T
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
@@ -13,7 +14,8 @@ from typing import Any, Literal
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ingest.config.lake import is_on_s3
@@ -68,6 +70,8 @@ _KEEPS_ONE_VERSION = {
     "hoodie.clean.fileversions.retained": "1",
     "hoodie.clean.trigger.max.commits": "1",
 }
+# How the id of a file group begins that is a bucket: with its number.
+_OF_BUCKET = re.compile(r"\d{8}-")
 _TABLE_TYPES: Mapping[TableType, str] = {"mor": "MERGE_ON_READ", "cow": "COPY_ON_WRITE"}
 
 
@@ -304,6 +308,29 @@ class HudiTable:
     def insert_overwrite(self, rows: DataFrame, metadata: Mapping[str, str] = _NOTHING) -> None:
         """Puts the rows in place of all that the table holds."""
         self._write(rows, "insert_overwrite_table", metadata)
+
+    def has_strays(self, since: str) -> bool:
+        """Whether another writer has put rows behind the instant `since` where no write of ours would find them.
+
+        Written to files that are no buckets are those of a clustering or an `insert overwrite`. SQL's `insert into`
+        knows neither the index nor the keys: its rows are in any bucket, and beside those of their keys.
+        """
+        buckets = self.options.buckets or 0
+        return any(
+            inserted or not (_OF_BUCKET.match(file) and int(file[:8]) < buckets)
+            for file, inserted in self.timeline.written_after(since)
+        )
+
+    def index_anew(self, metadata: Mapping[str, str] = _NOTHING) -> None:
+        """Puts each row into its bucket, by a commit that writes all of them.
+
+        Of several rows of a key the one with the greatest `ordering` stays, and of equal ones the first that was
+        committed: a row that somebody has added by hand may have none, or a copy of another one's.
+        """
+        rows, own = self.read(), F.col("_hoodie_commit_time")
+        last = Window.partitionBy(f"`{self.options.key}`").orderBy(F.desc_nulls_last(f"`{self.options.ordering}`"), own)
+        one = rows.withColumn("_lake_rank", F.row_number().over(last)).where("_lake_rank = 1").drop("_lake_rank")
+        self.insert_overwrite(one.drop(*(name for name in one.columns if name.startswith("_hoodie_"))), metadata)
 
     def erase(self, rows: DataFrame, metadata: Mapping[str, str] = _NOTHING) -> None:
         """Removes the rows with these keys, and each earlier version of them, by two commits."""

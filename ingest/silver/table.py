@@ -6,7 +6,6 @@ No checkpoint lies beside the table that could disagree with it: the state is re
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -38,8 +37,6 @@ _NAME_ONE_FOLDER = (T.StringType, T.IntegerType, T.LongType, T.DateType, T.Boole
 # a commit of random rows writes a file into each bucket, however few they are (bench/results/growth.md).
 _ROWS_A_BUCKET, _ROWS_A_LARGE_BUCKET = 100_000, 1_000_000
 _BUCKETS_OF_A_SMALL_TABLE = 4
-# How the id of a file group begins that is a bucket: with its number.
-_OF_BUCKET = re.compile(r"\d{8}-")
 
 
 @dataclass(frozen=True)
@@ -233,17 +230,10 @@ class SilverTable:
             )
 
     def has_left_its_buckets(self, state: State) -> bool:
-        """Whether another writer has written to files since that are no buckets: no batch would find their rows.
-
-        So do a clustering, `insert overwrite`, and an insert into a new partition, whose writer knows of no index.
-        """
-        buckets = state.buckets
-        if buckets is None or not state.is_followed:
+        """Whether another writer has put rows since where no batch would find them (`HudiTable.has_strays`)."""
+        if state.buckets is None or not state.is_followed:
             return False
-        return any(
-            not (_OF_BUCKET.match(file) and int(file[:8]) < buckets)
-            for file in self.hudi.timeline.file_ids_after(state.instant)
-        )
+        return self.hudi.of_buckets(state.buckets).has_strays(state.instant)
 
     def require_buckets(self, state: State) -> None:
         """Raises UnavailableError where rows are outside the table's buckets: no write would find them."""
@@ -424,7 +414,7 @@ class SilverTable:
         return max(1, round(rows / partitions / _ROWS_A_LARGE_BUCKET))
 
     def index_anew(self, state: State, buckets: int | None) -> None:
-        """Puts the rows of a table into buckets, as many as it had, by a commit of its own.
+        """Puts the rows of a table into buckets, as many as it had, one a key, by a commit of its own.
 
         `buckets`: of each partition, where it had a global index and none are declared; None for as many as its rows
         ask for.
@@ -434,7 +424,9 @@ class SilverTable:
         WriteError
             Hudi could not write. The table is as it was then.
         """
-        rows = self.stored().select(*self.columns())
-        made = state.buckets or self.table.options.buckets or buckets or self.buckets_for(rows.count(), rows)
+        made = state.buckets or self.table.options.buckets or buckets
+        if made is None:
+            rows = self.stored()
+            made = self.buckets_for(rows.count(), rows)
         new = state.without_events(buckets=made)
-        self.hudi.of_buckets(made).insert_overwrite(rows, new.as_metadata())
+        self.hudi.of_buckets(made).index_anew(new.as_metadata())

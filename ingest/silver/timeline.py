@@ -179,13 +179,16 @@ class Timeline:
         active = _newest_first(client.getActiveTimeline().getCommitsTimeline().filterCompletedInstants())
         return {completed for _, _, completed in self._with_instants(client, active)}
 
-    def file_ids_after(self, instant: str) -> Iterator[str]:
-        """The file groups that the commits with a later instant have written to."""
+    def written_after(self, instant: str) -> Iterator[tuple[str, int]]:
+        """The file groups that the commits with a later instant have written to, with the number of rows that each
+        has inserted there. Those of compactions are left out: they put no row elsewhere."""
         for timeline, commit, completed in self._completed():
             if completed <= instant:
                 return
-            for written in timeline.readCommitMetadata(commit).getWriteStats():
-                yield str(written.getFileId())
+            metadata = timeline.readCommitMetadata(commit)
+            if str(metadata.getOperationType()) != "COMPACT":
+                for written in metadata.getWriteStats():
+                    yield str(written.getFileId()), int(written.getNumInserts())
 
     def active_commits(self) -> list[tuple[str, str, Any]]:
         """Of each completed commit that is not archived: when it was requested, its instant, Hudi's metadata of it."""

@@ -92,6 +92,32 @@ def test_rows_that_another_writer_has_put_out_of_their_buckets_are_found(
     assert project.rows(spark, "orders", "value") == [{"value": "update 2"}, {"value": "b"}]
 
 
+@pytest.mark.parametrize(
+    ("buckets", "table_type"),
+    [(4, "mor"), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((4, "cow"), (1, "mor")))],
+)
+def test_rows_that_sql_has_inserted_are_found_and_none_is_there_twice(
+    buckets: int, table_type: str, make_project: MakeProject, spark: SparkSession
+) -> None:
+    """They are in any bucket, beside those of their keys: an update left its row twice, a delete left one."""
+    project = shop(make_project, buckets=buckets, table_type=table_type)
+    project.land_well(spark)
+    add_row(project, spark, id="explode(sequence(1, 9))", value="'by hand'")
+    add_row(project, spark, id="2", value="'without a place'", __position="null")
+    project.deliver("shop.orders", 10, [pg("u", 10, id=3, value="c"), pg("d", 11, id=4, value=None)])
+    assert project.land_well(spark)["orders"].counts == Counts(read=2, applied=2)
+    expected = {1: "a", 2: "b", 3: "c"} | dict.fromkeys(range(5, 10), "by hand")
+    assert [(row["id"], row["value"]) for row in project.rows(spark, "orders")] == list(expected.items())
+    assert project.silver(spark, "orders").commits_after(project.state(spark, "orders").instant) == 0
+    # Without anything new, a run puts them back as well, and the next one has nothing to do.
+    add_row(project, spark, id="1", value="'again'")
+    project.land_well(spark)
+    last = project.state(spark, "orders").instant
+    project.land_well(spark)
+    assert project.state(spark, "orders").instant == last
+    assert project.rows(spark, "orders", "value")[:2] == [{"value": "a"}, {"value": "b"}]
+
+
 @pytest.mark.slow
 def test_a_row_inserted_into_a_partition_of_its_own_is_found(make_project: MakeProject, spark: SparkSession) -> None:
     project = shop(make_project, partition_by=["value"])
