@@ -77,8 +77,8 @@ def _require_whole(silver: SilverTable, state: State) -> None:
     """Raises WriteError where files of the table, or of a companion that has rows of it, are gone."""
     schema = silver.table.schema
     require_whole(silver.hudi.timeline)
-    if silver.table.options.history and (history := change_log.changes_of(silver)).is_committed():
-        require_whole(history.hudi.timeline)
+    if silver.table.options.history:
+        change_log.require_whole(silver, state)
     ledgers = [(state.totals.quarantined, quarantine.of(schema)), (state.erased, erased_keys(schema))]
     for has_rows, ledger in ledgers:
         if has_rows:

@@ -29,8 +29,10 @@ from ingest.changes.position import (
     log_position,
 )
 from ingest.config.tables import HISTORY, Table
+from ingest.errors import WriteError
 from ingest.schema.change import OPTIONAL, UNAVAILABLE_SEPARATOR, silver_columns
 from ingest.schema.connectors import order_of
+from ingest.silver import file_groups
 from ingest.silver.hudi import HudiTable
 from ingest.silver.state import State
 from ingest.silver.table import SilverTable
@@ -95,7 +97,7 @@ def put(
     """
     table = silver.table
     history = changes_of(silver)
-    begins = state is not None and (state.has_history is False or not _holds(silver, state.history))
+    begins = state is not None and (state.has_history is False or not _holds(silver, state))
     good = _good(changes, table)
     if truncate is not None:
         before = _before(silver, history, is_whole=not begins, truncate=truncate) if state else None
@@ -123,22 +125,45 @@ def _as_judged(rows: DataFrame, set_aside: Sequence[DataFrame], filled: DataFram
     return rows
 
 
-def _holds(silver: SilverTable, instant: str) -> bool:
-    """Whether the history has that commit, or any where it is ''. One that was put back from a copy of before has not:
-    the changes since are gone from it."""
+def _holds(silver: SilverTable, state: State) -> bool:
+    """Whether the history has the commit that silver's state names, or any where that names none. One that is gone, or
+    was put back from a copy of before, has not: changes are gone from it."""
     history = changes_of(silver)
-    if not history.is_committed():
-        return False
-    is_there = not instant or any(completed == instant for _, completed in history.hudi.timeline.instants())
-    if not is_there:
+    is_committed = history.is_committed()
+    if is_committed and (
+        not state.history or any(completed == state.history for _, completed in history.hudi.timeline.instants())
+    ):
+        return True
+    if is_committed or state.has_history:
         log.warning(
-            "%s lacks the commit of %s, as a copy of before would: it goes on with silver's rows, and changes between "
-            "are missing from it; `lake position %s --to earliest` brings those that the source still has",
+            "%s %s: it goes on with silver's rows, and changes between are missing from it; `lake position %s --to "
+            "earliest` brings those that the source still has",
             history.table.relation,
-            instant,
+            f"lacks the commit of {state.history}, as a copy of before would" if is_committed else "is gone",
             silver.table.alone,
         )
-    return is_there
+    return False
+
+
+def require_whole(silver: SilverTable, state: State) -> None:
+    """Looks for the files of the history.
+
+    Raises
+    ------
+    WriteError
+        Silver's last commit was kept in it, and it is gone; or files of its commits are.
+    """
+    history = changes_of(silver)
+    if history.is_committed():
+        file_groups.require_whole(history.hudi.timeline)
+    elif state.has_history:
+        raise WriteError(
+            "its folder is gone, and silver's last commit was kept in it",
+            where=history.path,
+            expected=f"the history of {silver.table.relation}, as it was written",
+            action=f"put the folder back from a copy; or the next batch begins it anew with silver's rows, and `lake "
+            f"position {silver.table.alone} --to earliest` brings the changes that the source still has",
+        )
 
 
 def make_empty(silver: SilverTable, buckets: int | None) -> None:

@@ -246,6 +246,31 @@ def test_a_table_whose_folder_is_gone_is_told(
     assert project.rows(spark, "orders", "id") == [{"id": 1}, {"id": 2}]
 
 
+@pytest.mark.parametrize("how", ["removed", pytest.param("dropped", marks=pytest.mark.slow)])
+def test_a_history_that_is_gone_is_told(
+    how: str, make_project: MakeProject, spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It began anew without a word, and its table was well."""
+    project = shop(make_project, history=True)
+    project.land_well(spark)
+    name = f"{project.schema}.orders__changes"
+    folder = place(project, spark).with_name("orders__changes")
+    if how == "dropped":
+        spark.sql(f"drop table {name} purge")
+    shutil.rmtree(folder, ignore_errors=True)
+    (status,) = status_of(spark, project.source())
+    assert status.state == "failed"
+    assert "/orders__changes: its folder is gone, and silver's last commit was kept in it" in str(status.error)
+    assert "`lake position shop --tables orders --to earliest`" in str(status.error)
+    project.deliver("shop.orders", 10, [pg("u", 10, id=1, value="c")])
+    assert not caplog.messages
+    project.land_well(spark)
+    (told,) = caplog.messages
+    assert "`orders__changes` is gone: it goes on with silver's rows, and changes between are missing" in told
+    (status,) = status_of(spark, project.source())
+    assert (status.state, spark.table(name).count()) == ("up to date", 3)
+
+
 @pytest.mark.parametrize(
     "options",
     [
