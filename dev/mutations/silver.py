@@ -141,7 +141,7 @@ SILVER = (
     Mutation(
         "a clock that was set back is not noticed",
         "ingest/silver/hudi.py",
-        "            self.timeline.await_past()\n",
+        "            self.timeline.await_past(client)\n",
         "            pass\n",
         ("tests/ingest/test_habits_of_hudi.py::test_a_clock_that_was_set_back_is_refused",),
     ),

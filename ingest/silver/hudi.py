@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ingest.config.lake import is_on_s3
-from ingest.errors import LakeError
+from ingest.errors import LakeError, UnavailableError
 from ingest.silver.process_lock import require_held
 from ingest.silver.timeline import Timeline
 from ingest.silver.write_errors import compaction_error, write_error
@@ -351,13 +351,16 @@ class HudiTable:
         self._settle()
 
     def _settle(self) -> None:
-        """Before anything is written or cleaned: no other process may write the table (`require_held`), it must be the
-        newest commit (`Timeline.await_past`), and log files must go to their own base files (`Timeline.settle`)."""
+        """Before anything is written or cleaned: no other process may write the table (`require_held`), no cut plan may
+        be there (`Timeline.withdraw_rollbacks`), it must be the newest commit (`Timeline.await_past`), and log files
+        must go to their own base files (`Timeline.settle`)."""
         require_held(self.spark, self.path, where=self.options.relation)
         if not self.exists():
             return
         try:
-            self.timeline.await_past()
+            client = self.timeline.client()
+            self.timeline.withdraw_rollbacks(client)
+            self.timeline.await_past(client)
             if self.options.table_type == "cow" or not (is_on_s3(self.path) or self.options.version):
                 return  # without log files; or a disk tells milliseconds, and Hudi's newest version keeps its record
             self.timeline.settle()
@@ -373,11 +376,23 @@ class HudiTable:
             self._withdraw_unreadable()
             raise compaction_error(error, where=self.options.relation) from error
 
-    def _withdraw_unreadable(self) -> None:
-        """After a write that failed: of a commit that was not written to its end nothing stays."""
+    def _withdraw_unreadable(self) -> list[str]:
+        """After a write that failed: of a commit that was not written to its end nothing stays. The files that it was
+        kept in, where there were any."""
         with suppress(Py4JJavaError, LakeError):  # what kept it from being written is told
-            if self.exists():
-                self.timeline.withdraw_unreadable()
+            return self.timeline.withdraw_unreadable() if self.exists() else []
+        return []
+
+    def _write_error(self, error: Exception) -> LakeError:
+        """Why a write failed, once nothing stays of it: `UnavailableError` where the next one may go through."""
+        told, withdrawn = write_error(error, where=self.path), self._withdraw_unreadable()
+        if not withdrawn or isinstance(told, UnavailableError):
+            return told
+        return UnavailableError(
+            f"{told.found} ({' and '.join(withdrawn)}, below .hoodie, cut as by a full disk, and removed by now)",
+            where=self.path,
+            action="run again: it is planned anew. Nothing of this batch was landed",
+        )
 
     def _load(self, options: Mapping[str, Any]) -> DataFrame:
         return self.spark.read.format("hudi").options(**options).load(self.path)
@@ -393,8 +408,7 @@ class HudiTable:
             try:
                 rows.write.format("hudi").options(**options).mode("append").save(self.path)
             except (PySparkException, Py4JJavaError) as error:
-                self._withdraw_unreadable()
-                raise write_error(error, where=self.path) from error
+                raise self._write_error(error) from error
 
     def _committing(self) -> AbstractContextManager[object]:
         """The lock of who commits or plans a compaction. Another thread may carry one out meanwhile.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -18,6 +19,7 @@ from ingest.errors import UnavailableError, WriteError
 from ingest.spark.jvm import java_class, root_cause
 from ingest.spark.passing import may_pass
 
+log = logging.getLogger(__name__)
 # Tables before this version do not record when a commit was completed: Hudi takes the time of the file instead, which
 # S3 tells in whole seconds, before the request of the commit itself.
 _RECORDS_COMPLETION = 8
@@ -127,9 +129,9 @@ class Timeline:
                 ) from error
             yield metadata, completed
 
-    def withdraw_unreadable(self) -> None:
-        """Removes the file of the last commit, and the plan of a cleaning or compaction, where it is cut,
-        as by a full disk.
+    def withdraw_unreadable(self) -> list[str]:
+        """Removes the file of the last commit, and the plan of a cleaning or compaction, where it is cut, as by a full
+        disk; the names of these.
 
         Hudi takes such a commit for completed; without the file it is one that was broken off, which the next writer
         rolls back. Of such a plan each later run fails; it is planned again.
@@ -142,18 +144,49 @@ class Timeline:
         last = sorted(commits, key=lambda commit: str(commit.getCompletionTime()))[-1:]
         plans = [plan for _, plan in _newest_first(active.getCleanerTimeline().filterInflightsAndRequested())]
         compactions = [plan for _, plan in _newest_first(active.filterPendingCompactionTimeline())]
-        for instant, read in (
-            *((commit, active.readCommitMetadata) for commit in last),
-            *((plan, partial(cleaning.getCleanerPlan, client)) for plan in plans),
-            *((plan, lambda plan: compacting.getCompactionPlan(client, plan.requestedTime())) for plan in compactions),
-        ):
-            if _is_read(read, instant):
-                continue
-            # A file that the storage did not give just now may be whole: this raises then, or it is read now.
-            file = self._file_of(client, instant)
-            self._content(file)
-            if not _is_read(read, instant):
-                file.getFileSystem(self.spark._jsc.hadoopConfiguration()).delete(file, False)
+        return [
+            *self._withdraw(client, last, active.readCommitMetadata),
+            *self._withdraw(client, plans, partial(cleaning.getCleanerPlan, client)),
+            *self._withdraw(
+                client, compactions, lambda plan: compacting.getCompactionPlan(client, plan.requestedTime())
+            ),
+            *self.withdraw_rollbacks(client),
+        ]
+
+    def withdraw_rollbacks(self, client: Any) -> list[str]:
+        """Removes the plan of a rollback that is cut, as by a full disk, before Hudi meets it, which plans it again;
+        the names of the files. The caller is the only one who writes the table."""
+        return self._withdraw(client, self._rollbacks(client), self._reads_rollback(client))
+
+    def _rollbacks(self, client: Any) -> list[Any]:
+        return [plan for _, plan in _newest_first(client.getActiveTimeline().filterPendingRollbackTimeline())]
+
+    def _reads_rollback(self, client: Any) -> Callable[[Any], Any]:
+        return partial(
+            java_class(self.spark, "org.apache.hudi.table.action.rollback.RollbackUtils").getRollbackPlan, client
+        )
+
+    def _withdraw(self, client: Any, instants: Iterable[Any], read: Callable[[Any], Any]) -> list[str]:
+        """Removes the files of the instants that are cut; their names."""
+        withdrawn = []
+        for instant in instants:
+            if self._unless_cut(client, instant, read) is None:
+                for file in self._files_of(client, instant):
+                    file.getFileSystem(self.spark._jsc.hadoopConfiguration()).delete(file, False)
+                    withdrawn.append(str(file.getName()))
+        if withdrawn:
+            log.warning("%s: %s cut, as by a full disk: it is removed", self.path, " and ".join(withdrawn))
+        return withdrawn
+
+    def _unless_cut(self, client: Any, instant: Any, read: Callable[[Any], Any]) -> Any:
+        """What its file says; None where that is cut. One that the storage did not give just now may be whole: this
+        raises then, or it is read at the second look."""
+        for _ in range(2):
+            try:
+                return read(instant)
+            except Py4JJavaError:
+                self._content(self._files_of(client, instant)[-1])
+        return None
 
     def instants(self) -> Iterator[tuple[str, str]]:
         """When each completed commit was requested, and its instant, newest first."""
@@ -229,7 +262,7 @@ class Timeline:
                 bytes=metadata.fetchTotalBytesWritten(),
             )
 
-    def await_past(self) -> None:
+    def await_past(self, client: Any) -> None:
         """Waits until the last commit is no later than now.
 
         Commits are ordered by the clock of the machine that makes them. One that is made before the last one, by a
@@ -240,7 +273,7 @@ class Timeline:
         UnavailableError
             The last commit is too far ahead.
         """
-        last = self.active().getLatestCompletionTime()
+        last = client.getActiveTimeline().getLatestCompletionTime()
         if not last.isPresent():
             return
         deadline = time.monotonic() + _CLOCKS_WITHIN_S
@@ -328,6 +361,15 @@ class Timeline:
         name = client.getInstantFileNameGenerator().getFileName(instant)
         return java_class(self.spark, "org.apache.hadoop.fs.Path")(f"{client.getTimelinePath()}/{name}")
 
+    def _files_of(self, client: Any, instant: Any) -> list[Any]:
+        """The places of the files of an instant, the one that says what it is last: of what is planned, the plan."""
+        own = self._file_of(client, instant)
+        if not instant.isInflight():
+            return [own]
+        requested = java_class(self.spark, "org.apache.hudi.common.table.timeline.HoodieInstant$State").REQUESTED
+        make = client.getInstantGenerator().createNewInstant
+        return [own, self._file_of(client, make(requested, instant.getAction(), instant.requestedTime()))]
+
     def partitions(self) -> list[str]:
         """The folders of the partitions, below the table's own: as they are on the lake's storage, which is listed."""
         engine, client, config = self.listing()
@@ -373,11 +415,12 @@ class Timeline:
         WriteError
             There is one.
         """
-        active = client.getActiveTimeline()
-        completed = active.getCommitsTimeline().filterCompletedInstants()
-        plans = java_class(self.spark, "org.apache.hudi.table.action.rollback.RollbackUtils")
-        for _, plan in _newest_first(active.filterPendingRollbackTimeline()):
-            commit = str(plans.getRollbackPlan(client, plan).getInstantToRollback().getCommitTime())
+        completed = client.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
+        for plan in self._rollbacks(client):
+            planned = self._unless_cut(client, plan, self._reads_rollback(client))
+            if planned is None:
+                continue  # the next write removes it
+            commit = str(planned.getInstantToRollback().getCommitTime())
             if completed.containsInstant(commit):
                 raise WriteError(
                     f"commit {commit} is to be rolled back, by a plan that was not carried out",
@@ -452,11 +495,3 @@ def _newest_first(timeline: Any) -> Iterator[tuple[Any, Any]]:
     instants = timeline.getReverseOrderedInstants().iterator()
     while instants.hasNext():
         yield timeline, instants.next()
-
-
-def _is_read(read: Callable[[Any], Any], instant: Any) -> bool:
-    try:
-        read(instant)
-    except Py4JJavaError:
-        return False
-    return True

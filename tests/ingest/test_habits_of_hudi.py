@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from ingest.operations.replay import replay
 from ingest.operations.status import status_of
 from ingest.silver.file_groups import file_groups, require_whole
 from ingest.silver.state import Counts
+from ingest.silver.timeline import instant_of
 
 pytestmark = pytest.mark.spark
 COLUMNS = {"id": "int", "value": "string"}
@@ -164,6 +165,46 @@ def test_a_commit_whose_file_is_cut_is_told_with_what_to_do(make_project: MakePr
     assert told in refusal(project, spark)
     last.unlink()
     assert project.land_well(spark)["orders"].counts == Counts(read=1, applied=1)
+    assert project.rows(spark, "orders", "value") == [{"value": "c"}, {"value": "b"}]
+
+
+@pytest.mark.parametrize("states", [["requested"], pytest.param(["requested", "inflight"], marks=pytest.mark.slow)])
+def test_a_plan_of_a_rollback_that_a_full_disk_has_cut_is_made_anew(
+    states: list[str], make_project: MakeProject, spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing was landed any more, by "Not an Avro data file", and no file was named."""
+    project = shop(make_project)
+    project.land_well(spark)
+    timeline = place(project, spark) / ".hoodie" / "timeline"
+    killed, planned = (instant_of(datetime.now(UTC) + timedelta(milliseconds=ms)) for ms in (0, 1))
+    for state in ("requested", "inflight"):
+        (timeline / f"{killed}.deltacommit.{state}").touch()
+    cut = [timeline / f"{planned}.rollback.{state}" for state in states]
+    for file in cut:
+        file.touch()
+    project.deliver("shop.orders", 10, [pg("u", 10, id=1, value="c")])
+    (status,) = status_of(spark, project.source())
+    assert (status.state, [file.exists() for file in cut]) == ("behind", [True for _ in cut])
+    project.land_well(spark)
+    assert f"{cut[0].name} cut, as by a full disk: it is removed" in caplog.text
+    assert not any(file.exists() for file in cut)
+    assert [file.name.split("_")[0] for file in timeline.glob("*.rollback")] > [planned]
+    assert not list(timeline.glob(f"{killed}*"))
+    assert project.rows(spark, "orders", "value") == [{"value": "c"}, {"value": "b"}]
+
+
+@pytest.mark.slow
+def test_a_plan_of_a_cleaning_that_is_cut_is_named(make_project: MakeProject, spark: SparkSession) -> None:
+    project = shop(make_project)
+    project.land_well(spark)
+    planned = instant_of(datetime.now(UTC))
+    for state in ("requested", "inflight"):
+        (place(project, spark) / ".hoodie" / "timeline" / f"{planned}.clean.{state}").touch()
+    project.deliver("shop.orders", 10, [pg("u", 10, id=1, value="c")])
+    told = refusal(project, spark)
+    assert f"{planned}.clean.requested, below .hoodie, cut as by a full disk, and removed by now" in told
+    assert "run again: it is planned anew" in told
+    project.land_well(spark)
     assert project.rows(spark, "orders", "value") == [{"value": "c"}, {"value": "b"}]
 
 
