@@ -24,6 +24,7 @@ from ingest.schema.change import derived_columns
 from ingest.schema.evolution import Reading
 from ingest.silver import change_log, quarantine
 from ingest.silver.compaction import keep_up
+from ingest.silver.hudi import PUT_BACK
 from ingest.silver.state import Counts, State
 from ingest.silver.table import SilverTable
 from ingest.sources.base import Offsets
@@ -275,7 +276,7 @@ def _indexed(begun: Begun, upkeep: Upkeep) -> Begun:
         if not has_left:
             return begun  # another batch will find it carried out
         _require_compacted(silver, upkeep)
-    log.warning("%s: its rows are put into buckets of their partitions, by a commit of its own", silver.table.relation)
+    log.warning(PUT_BACK, silver.table.relation)
     # A history has as many buckets as silver had, which was none.
     silver.index_anew(state, 1 if change_log.changes_of(silver).is_committed() else None)
     silver.register()

@@ -33,7 +33,7 @@ from ingest.errors import WriteError
 from ingest.schema.change import OPTIONAL, UNAVAILABLE_SEPARATOR, silver_columns
 from ingest.schema.connectors import order_of
 from ingest.silver import file_groups
-from ingest.silver.hudi import HudiTable
+from ingest.silver.hudi import BUCKETS_KEY, HudiTable
 from ingest.silver.state import State
 from ingest.silver.table import SilverTable
 from ingest.spark.prepared import prepared
@@ -41,8 +41,6 @@ from ingest.spark.prepared import prepared
 log = logging.getLogger(__name__)
 # The columns of the history besides silver's own.
 _ADDED = ("__unavailable", "__change", "__rank", "__month")
-# In the metadata of the history's commits: its number of buckets, which silver's may not be for good.
-_BUCKETS_KEY = "lake.buckets"
 
 
 def changes_of(silver: SilverTable) -> SilverTable:
@@ -328,14 +326,14 @@ def hudi_table(history: SilverTable, buckets: int | None) -> HudiTable:
         buckets=_noted_buckets(history) or history.table.options.buckets or buckets or 1,
         combines=True,
         keeps_cuts=False,
+        is_companion=True,
     )
     return replace(silver, options=options)
 
 
 def _write(history: SilverTable, rows: DataFrame, buckets: int | None) -> None:
     with history.writing():
-        table = hudi_table(history, buckets)
-        table.upsert(rows, {_BUCKETS_KEY: str(table.options.buckets)})
+        hudi_table(history, buckets).upsert(rows)
     history.register()
 
 
@@ -343,5 +341,5 @@ def _noted_buckets(history: SilverTable) -> int | None:
     """The number of buckets that the history's last commit by ingest tells; None in commits of older versions."""
     if not history.exists():
         return None
-    noted = (metadata.getExtraMetadata().get(_BUCKETS_KEY) for metadata, _ in history.hudi.timeline.commits())
+    noted = (metadata.getExtraMetadata().get(BUCKETS_KEY) for metadata, _ in history.hudi.timeline.commits())
     return next((int(str(text)) for text in noted if text), None)

@@ -5,6 +5,7 @@ Silver, its histories and its companion tables each describe their table with `T
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
@@ -25,6 +26,8 @@ from ingest.silver.timeline import Timeline
 from ingest.silver.write_errors import compaction_error, write_error
 from ingest.spark.jvm import java_class
 from ingest.spark.shared import Shared
+
+log = logging.getLogger(__name__)
 
 TableType = Literal["mor", "cow"]
 Operation = Literal["upsert", "bulk_insert", "delete", "insert_overwrite_table"]
@@ -70,8 +73,11 @@ _KEEPS_ONE_VERSION = {
     "hoodie.clean.fileversions.retained": "1",
     "hoodie.clean.trigger.max.commits": "1",
 }
+# In the metadata of a companion table's commits: its number of buckets, which silver's may not be for good.
+BUCKETS_KEY = "lake.buckets"
 # How the id of a file group begins that is a bucket: with its number.
 _OF_BUCKET = re.compile(r"\d{8}-")
+PUT_BACK = "%s: its rows are put into buckets of their partitions, by a commit of its own"
 _TABLE_TYPES: Mapping[TableType, str] = {"mor": "MERGE_ON_READ", "cow": "COPY_ON_WRITE"}
 
 
@@ -101,6 +107,9 @@ class TableOptions:
         Whether files outlast the commits that may follow a cut.
     commits_retained:
         Of so many commits the cleaner leaves the files that they replaced; None leaves it to Hudi.
+    is_companion:
+        Whether it is one of ingest's own beside silver. Each commit of it notes its buckets: rows that another writer
+        has put elsewhere since are put back before the next one. Silver's own state does so for silver.
     """
 
     schema: str
@@ -115,6 +124,7 @@ class TableOptions:
     combines: bool | None = None
     keeps_cuts: bool = False
     commits_retained: int | None = None
+    is_companion: bool = False
 
     @property
     def relation(self) -> str:
@@ -309,16 +319,17 @@ class HudiTable:
         """Puts the rows in place of all that the table holds."""
         self._write(rows, "insert_overwrite_table", metadata)
 
-    def has_strays(self, since: str) -> bool:
+    def has_strays(self, since: str | None) -> bool:
         """Whether another writer has put rows behind the instant `since` where no write of ours would find them.
 
         Written to files that are no buckets are those of a clustering or an `insert overwrite`. SQL's `insert into`
-        knows neither the index nor the keys: its rows are in any bucket, and beside those of their keys.
+        knows neither the index nor the keys: its rows are in any bucket, and beside those of their keys. Where no
+        instant says which commits are ours, those of an earlier version have inserted rows as well.
         """
         buckets = self.options.buckets or 0
         return any(
-            inserted or not (_OF_BUCKET.match(file) and int(file[:8]) < buckets)
-            for file, inserted in self.timeline.written_after(since)
+            (inserted and since is not None) or not (_OF_BUCKET.match(file) and int(file[:8]) < buckets)
+            for file, inserted in self.timeline.written_after(since or "")
         )
 
     def index_anew(self, metadata: Mapping[str, str] = _NOTHING) -> None:
@@ -331,6 +342,21 @@ class HudiTable:
         last = Window.partitionBy(f"`{self.options.key}`").orderBy(F.desc_nulls_last(f"`{self.options.ordering}`"), own)
         one = rows.withColumn("_lake_rank", F.row_number().over(last)).where("_lake_rank = 1").drop("_lake_rank")
         self.insert_overwrite(one.drop(*(name for name in one.columns if name.startswith("_hoodie_"))), metadata)
+
+    def _put_back(self, client: Any) -> None:
+        """Puts the rows of a companion table into their buckets that another writer has put elsewhere."""
+        noted, is_followed = None, False
+        for metadata, instant in self.timeline.commits(client):
+            if metadata.getExtraMetadata().get(BUCKETS_KEY):
+                noted = instant
+                break
+            is_followed = True
+        if not is_followed or not self.has_strays(noted):
+            return
+        log.warning(PUT_BACK, self.options.relation)
+        if self.timeline.has_planned_compaction():
+            self.compact()
+        self.index_anew()
 
     def erase(self, rows: DataFrame, metadata: Mapping[str, str] = _NOTHING) -> None:
         """Removes the rows with these keys, and each earlier version of them, by two commits."""
@@ -346,24 +372,26 @@ class HudiTable:
 
     def compact(self) -> None:
         """Carries out the compactions that are planned. Other commits may be made meanwhile."""
-        self._settle()
-        self._call_compaction("run")
-        self._settle()
+        with Shared.of(self.spark).lock(f"{self.path}: compaction"):
+            self._settle()
+            self._call_compaction("run")
+            self._settle()
 
-    def _settle(self) -> None:
+    def _settle(self) -> Any:
         """Before anything is written or cleaned: no other process may write the table (`require_held`), no cut plan may
         be there (`Timeline.withdraw_rollbacks`), it must be the newest commit (`Timeline.await_past`), and log files
-        must go to their own base files (`Timeline.settle`)."""
+        must go to their own base files (`Timeline.settle`). Returned is Hudi's client; None where no table is."""
         require_held(self.spark, self.path, where=self.options.relation)
         if not self.exists():
-            return
+            return None
         try:
             client = self.timeline.client()
             self.timeline.withdraw_rollbacks(client)
             self.timeline.await_past(client)
-            if self.options.table_type == "cow" or not (is_on_s3(self.path) or self.options.version):
-                return  # without log files; or a disk tells milliseconds, and Hudi's newest version keeps its record
-            self.timeline.settle()
+            # Without log files none goes astray; a disk tells milliseconds, and Hudi's newest version keeps its record.
+            if self.options.table_type != "cow" and (is_on_s3(self.path) or self.options.version):
+                self.timeline.settle()
+            return client
         except Py4JJavaError as error:
             raise write_error(error, where=self.path) from error
 
@@ -400,11 +428,15 @@ class HudiTable:
     def _write(
         self, rows: DataFrame, operation: Operation, metadata: Mapping[str, str], more: Mapping[str, str] = _NOTHING
     ) -> None:
+        if self.options.is_companion:
+            metadata = {**metadata, BUCKETS_KEY: str(self.options.buckets)}
         options = {**self.options.as_hudi(), "hoodie.datasource.write.operation": operation, **metadata, **more}
         if metadata:
             options["hoodie.datasource.write.commitmeta.key.prefix"] = "lake."
         with self._committing():
-            self._settle()
+            client = self._settle()
+            if client and self.options.is_companion and operation in ("upsert", "delete"):
+                self._put_back(client)
             try:
                 rows.write.format("hudi").options(**options).mode("append").save(self.path)
             except (PySparkException, Py4JJavaError) as error:

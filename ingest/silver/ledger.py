@@ -47,7 +47,9 @@ class Ledger:
         """The Hudi table, in the folder of its schema."""
         path = f"{HiveCatalog(spark).folder_of(self.schema)}/{self.name}"
         version = required_table_version(path)
-        options = TableOptions(self.schema, self.name, self.key, self.ordering, buckets=1, version=version)
+        options = TableOptions(
+            self.schema, self.name, self.key, self.ordering, buckets=1, version=version, is_companion=True
+        )
         return HudiTable(spark, path, options)
 
     @contextmanager

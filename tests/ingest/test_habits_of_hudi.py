@@ -119,6 +119,44 @@ def test_rows_that_sql_has_inserted_are_found_and_none_is_there_twice(
     assert project.rows(spark, "orders", "value")[:2] == [{"value": "a"}, {"value": "b"}]
 
 
+@pytest.mark.parametrize(
+    ("how", "names"),
+    [
+        ("cluster", ["_quarantine"]),
+        pytest.param("cluster", ["_quarantine", "orders__changes", "_erased"], marks=pytest.mark.slow),
+        pytest.param("insert", ["_quarantine", "orders__changes", "_erased"], marks=pytest.mark.slow),
+    ],
+)
+def test_companion_tables_that_another_writer_has_written_to_are_written_on(
+    how: str, names: list[str], make_project: MakeProject, spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each write failed from then on, with the NumberFormatException of a file's name; rows were there twice."""
+    with_all = len(names) > 1
+    project = shop(make_project, history=with_all)
+    project.deliver("shop.orders", 2, [pg("c", 3, id=3, value="gone"), "{broken"])
+    project.land_well(spark)
+    (table,) = project.source().tables
+    if with_all:
+        erase(spark, table, [("3",)])
+    for name in names:
+        relation = f"{project.schema}.{name}"
+        if how == "cluster":
+            spark.sql(f"call run_clustering(table => '{relation}')")
+        else:
+            columns = [f"`{each}`" for each in spark.table(relation).columns if not each.startswith("_hoodie")]
+            spark.sql(f"insert into {relation} ({', '.join(columns)}) select {', '.join(columns)} from {relation}")
+    project.deliver("shop.orders", 4, [pg("u", 10, id=1, value="c"), "{broken too"])
+    assert project.land_well(spark)["orders"].counts == Counts(read=2, applied=1, quarantined=1)
+    assert [bytes(row["raw"]) for row in project.quarantined(spark)] == [b"{broken", b"{broken too"]
+    if with_all:
+        assert erase(spark, table, [("2",)]).holding == ()
+    keys = {"_quarantine": "quarantine_id", "orders__changes": "__change", "_erased": "erased_id"}
+    for name in names:
+        rows = spark.table(f"{project.schema}.{name}")
+        assert rows.count() == rows.select(keys[name]).distinct().count() == 2
+        assert len([told for told in caplog.messages if f"`{name}`: its rows are put into buckets" in told]) == 1
+
+
 @pytest.mark.slow
 def test_a_row_inserted_into_a_partition_of_its_own_is_found(make_project: MakeProject, spark: SparkSession) -> None:
     project = shop(make_project, partition_by=["value"])
