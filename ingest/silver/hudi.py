@@ -56,6 +56,8 @@ _ENCODED_PARTITIONS = {"hoodie.datasource.write.partitionpath.urlencode": "true"
 # Hudi refuses a second write to a table below version 9 with one column for a key and several for partitions: releases
 # before 1.1 disagreed on how such a key is stored. This project's tables were all written by 1.2, in one way.
 _KEYS_ARE_STORED_ALIKE = {"hoodie.write.complex.keygen.validation.enable": "false"}
+# Somebody may have added a column by SQL: a row that is written has null there. Silver's rows have all its columns.
+_TAKES_FEWER_COLUMNS = {"hoodie.write.set.null.for.missing.columns": "true"}
 # After so many commits a merge-on-read table is compacted: what its readers merge stays bounded.
 _COMMITS_A_COMPACTION = 10
 # An erasure compacts every file group, as a commit does where one delta commit is one too many.
@@ -109,7 +111,8 @@ class TableOptions:
         Of so many commits the cleaner leaves the files that they replaced; None leaves it to Hudi.
     is_companion:
         Whether it is one of ingest's own beside silver. Each commit of it notes its buckets: rows that another writer
-        has put elsewhere since are put back before the next one. Silver's own state does so for silver.
+        has put elsewhere since are put back before the next one (silver's state says so much of silver); and a column
+        that another writer has added is null in the rows of the next ones.
     """
 
     schema: str
@@ -154,6 +157,7 @@ class TableOptions:
             **self._removing(),
             **self._storage(),
             **(_KEEPS_CUTS if self.keeps_cuts else {}),
+            **(_TAKES_FEWER_COLUMNS if self.is_companion else {}),
             **self._cleaning(),
         }
 

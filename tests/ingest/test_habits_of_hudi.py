@@ -278,6 +278,31 @@ def test_a_column_that_sql_has_added_is_kept(make_project: MakeProject, spark: S
 
 
 @pytest.mark.slow
+def test_a_column_that_sql_has_added_to_a_companion_table_is_null_from_then_on(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """Hudi wrote no row that lacks a column of the table: no batch with such a row was landed any more."""
+    project = shop(make_project, history=True)
+    project.deliver("shop.orders", 2, [pg("c", 3, id=3, value="gone"), "{broken"])
+    project.land_well(spark)
+    (table,) = project.source().tables
+    erase(spark, table, [("3",)])
+    for name in ("_quarantine", "orders__changes", "_erased"):
+        spark.sql(f"alter table {project.schema}.{name} add columns (note string)")
+    spark.sql(f"update {project.schema}._quarantine set note = 'seen'")
+    for number in (1, 2):
+        project.deliver("shop.orders", 10 * number, [pg("u", 10 * number, id=1, value="c"), "{broken too"])
+        assert project.land_well(spark)["orders"].counts == Counts(read=2, applied=1, quarantined=1)
+    waiting = project.quarantined(spark)
+    assert [(bytes(row["raw"]), row["note"]) for row in waiting] == [
+        (b"{broken", "seen"), (b"{broken too", None), (b"{broken too", None),
+    ]  # fmt: skip
+    assert erase(spark, table, [("2",)]).holding == ()
+    assert replay(spark, table).counts == Counts(read=3, quarantined=3)
+    assert [row["note"] for row in spark.table(f"{project.schema}.orders__changes").collect()] == [None] * 3
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("gone", [".hoodie", ".hoodie/timeline"])
 def test_files_without_their_table_are_no_rows_of_a_new_one(
     gone: str, make_project: MakeProject, spark: SparkSession
