@@ -57,7 +57,7 @@ class _Logged(logging.StreamHandler[TextIO]):
 
 @contextmanager
 def errors_as_messages(debug: bool = False) -> Iterator[None]:
-    """Turns an error of this project, or one of Spark's, into its message and exit code 1."""
+    """Turns an error of this project, or one of Spark's, into its message and exit code 1; Ctrl-C into 130."""
     if not sys.stdout.isatty():
         # A pipe has no width of its own: wide enough for the tables.
         os.environ.setdefault("COLUMNS", "140")
@@ -83,6 +83,9 @@ def errors_as_messages(debug: bool = False) -> Iterator[None]:
             raise
         print_error(ended.message)
         raise typer.Exit(1) from error
+    except KeyboardInterrupt as interruption:
+        err.print("interrupted; run it again")
+        raise typer.Exit(130) from interruption
 
 
 def done_to_each(

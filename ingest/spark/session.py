@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 from ingest.config.project import Project
 from ingest.errors import DeclarationError, LakeError, SetupError
 from ingest.spark import embedded_catalog, s3
+from ingest.spark.interruption import interruptible
 from ingest.spark.jvm import know_classes, quiet_accumulators, quiet_size_estimator, root_cause, start_java
 
 # Dates before 1582-10-15 and timestamps before 1900 are written and read as they are, in the proleptic Gregorian
@@ -99,6 +100,7 @@ def open_session(project: Project, more_settings: Mapping[str, str] = MappingPro
     try:
         start_java(settings)
         session = builder.getOrCreate()
+        interruptible(session.sparkContext)
         session.sql("show databases").collect()
     except (PySparkException, Py4JJavaError, RuntimeError) as error:
         raise _session_error(error, project) from error
