@@ -174,7 +174,15 @@ def generate(
 
         day = ends.date() if ends else None
         play = partial(find(dataset).generate, to, scale=scale, seed=seed, phase=phase, ends=day, progress=show)
-        summary = play(form=form) if form else play()
+        try:
+            summary = play(form=form) if form else play()
+        except OSError as error:
+            raise LakeError(
+                f"cannot be written: {error.strerror}",
+                where=f"--out {to}" if error.filename is None else str(error.filename),
+                expected="a folder this user may write to",
+                action="name another one with --out",
+            ) from error
     out.print(
         f"{summary.records:,} events in {summary.files} files below {to} "
         f"({summary.late:,} late, {summary.repeated:,} repeated)"

@@ -59,7 +59,8 @@ def named_table(
     source, _, table = name.partition(".")
     if not table:
         raise DeclarationError(f"'{name}' names no table", where="SOURCE.TABLE", expected="such as shop.orders")
-    project, (found,) = chosen_tables(project_dir, profiles_dir, target, source, table)
+    project = Project.load(project_dir, profiles_dir, target)
+    (found,) = load_source(project, source).choose([table])
     return project, found
 
 

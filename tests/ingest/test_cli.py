@@ -235,6 +235,8 @@ def test_a_query_that_fails_is_told_in_one_line(query: str, told: str, project: 
         (["ingest", "shop", "--metrics-port", "0"], "expected: --continuous beside it"),
         (["serve", "--metrics-port", "0"], "expected: --ingest SOURCE beside it"),
         (["serve", "--json"], "--json: nothing is landed"),
+        (["table", "show", "shop."], "such as shop.orders"),
+        (["table", "show", "shop.customer,order_line"], "source 'shop' has no table customer,order_line"),
     ],
 )
 def test_what_is_not_there_is_exit_code_1_with_what_is(arguments: list[str], told: str, project: DbtProject) -> None:
@@ -393,6 +395,15 @@ def test_generate_refuses_what_it_does_not_know(arguments: list[str], told: str,
     result = lake("generate", *arguments, "--out", tmp_path / "data", code=1)
     assert told in result.stderr.replace("\n", " ")
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(("out", "told"), [("file", "File exists"), ("file/below", "Not a directory")])
+def test_generate_writes_into_no_file(out: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("somebody's", encoding="utf-8")
+    error = lake("generate", "tickit", "--scale", "0.01", "--out", tmp_path / out, code=1).stderr.replace("\n", " ")
+    assert f"cannot be written: {told}" in error
+    assert "name another one with --out" in error
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "somebody's"
 
 
 @pytest.mark.slow
