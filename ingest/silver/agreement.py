@@ -66,10 +66,11 @@ def _require_salt(table: Table, state: State) -> None:
 
 def _require_layout(table: Table, state: State, config: Any) -> None:
     """Rows of another key would stand beside those that are there, and deletes would not find them; and Hudi takes the
-    type and the version of the table from its own `config`, whatever is declared."""
+    type and the version of the table from its own `config`, whatever is declared, and refuses another name than its."""
     options, version = table.options, config.getTableVersion().versionCode()
     table_type = "mor" if str(config.getTableType()) == "MERGE_ON_READ" else "cow"
     for name, declared, landed, why in (
+        ("identifier", table.name, str(config.getTableName()), "Hudi writes it under no other name"),
         ("key", list(table.key), state.key, "its rows are found by it"),
         ("partition_by", list(options.partition_by), state.partition_by, "its rows are found by it"),
         ("substring_of", derived_of(table), state.derived, "its rows have what it gave them"),

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from ingest.cli.app import app
 from ingest.errors import UnavailableError, WriteError
 from ingest.operations.erase import erase
+from ingest.operations.plan import pending_plan
 from ingest.operations.position import set_position
 from ingest.operations.quarantine import quarantined_by_reason
 from ingest.operations.replay import replay
@@ -489,6 +490,23 @@ def test_another_table_type_or_version_is_refused(make_project: MakeProject, spa
     spark.sql(f"update {project.schema}.orders set value = 'by hand' where id = 1")
     project.land_well(spark)
     assert project.silver(spark, "orders").hudi.timeline.client().getTableConfig().getTableVersion().versionCode() == 8
+
+
+def test_another_name_at_the_same_location_is_refused_before_anything_is_landed(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """`lake plan` and `lake status` called it well, and Hudi refused each write by a conflict of its settings."""
+    project = shop(make_project)
+    project.land_well(spark)
+    renamed = {**table_of("sales", COLUMNS, ["id"], topic="shop.orders"), "external": {"location": "orders"}}
+    project.declare({"tables": [renamed]})
+    told = "the declaration says identifier sales, the table was landed with orders"
+    (status,) = status_of(spark, project.source())
+    assert (status.state, told in str(status.error)) == ("failed", True)
+    assert told in str(pending_plan(spark, project.source().tables[0]).error)
+    assert told in str(project.land(spark)["sales"].error)
+    project.declare({"tables": [{**renamed, "identifier": "orders"}]})
+    project.land_well(spark)
 
 
 @pytest.mark.slow
