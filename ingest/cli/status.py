@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from ingest.cli.console import as_json_value, err, errors_as_messages, out, print_error, show_rows
+from ingest.cli.console import as_json_value, err, errors_as_messages, out, print_error, show_rows, tell_warning
 from ingest.cli.options import AsJson, Debug, ProfilesDir, ProjectDir, SourceName, Target
 from ingest.config.project import Project
 from ingest.config.sources_file import load_source, load_sources
@@ -21,6 +21,7 @@ from ingest.landing.transactions import is_consistent, newest_cut
 from ingest.landing.transactions import release as release_transaction
 from ingest.operations.status import TableStatus, status_of
 from ingest.silver.state import Counts
+from ingest.sources.base import OpenTransaction
 from ingest.spark.session import open_session
 
 
@@ -43,10 +44,23 @@ def status(
     else:
         out.print(_status_grid(rows))
     for row in rows:
+        for held in row.open_transactions:
+            tell_warning(_open_transaction(row, held))
         if row.error:
             print_error(row.error)
     if any(row.error for row in rows):
         raise typer.Exit(1)
+
+
+def _open_transaction(row: TableStatus, held: OpenTransaction) -> str:
+    """What a transaction that has not ended keeps from being landed, and what to do."""
+    place = f"--topic {held.topic} --partition {held.partition} --start-offset {held.offset}"
+    return (
+        f"{row.table.source}.{row.table.name}: {held.records:,} records of {held.topic}, partition {held.partition}, "
+        f"stand behind a transaction that is open from offset {held.offset} on: nobody reads them until it ends. Look "
+        "again: where it stays, and its producer is gone, Kafka's "
+        f"`kafka-transactions.sh --bootstrap-server ... abort {place}` ends it"
+    )
 
 
 def _status_grid(rows: Sequence[TableStatus]) -> Grid:
@@ -80,6 +94,7 @@ def status_json(row: TableStatus) -> dict[str, Any]:
         "waiting": row.waiting,
         "unit": row.unit,
         "behind_ms": row.behind_ms,
+        "open_transactions": [asdict(held) for held in row.open_transactions],
         "last": asdict(row.last),
         "totals": asdict(row.totals),
         "state": row.state,

@@ -20,7 +20,7 @@ from ingest.decode.decoded import Part
 from ingest.decode.object_files import HeldBack, unreadable_files
 from ingest.decode.raw_input import raw_parts
 from ingest.errors import InputError, UnavailableError
-from ingest.sources.base import NOTHING_WITHHELD, Offsets, Source, Unread, Withheld
+from ingest.sources.base import NOTHING_WITHHELD, Offsets, OpenTransaction, Source, Unread, Withheld
 from ingest.sources.kinds import position_kind, require_kind, source_of
 from ingest.sources.raw import EventFile, RawFiles
 from ingest.spark.jvm import root_cause
@@ -71,6 +71,11 @@ class Pending:
     def behind_ms(self) -> int | None:
         """How far the position is behind the newest of the source; None where it does not tell it."""
         return self.unread.behind_ms
+
+    @property
+    def open_transactions(self) -> tuple[OpenTransaction, ...]:
+        """The transactions that keep records from being read: they are not among the unread."""
+        return self.unread.open_transactions
 
     @property
     def position(self) -> str:

@@ -20,6 +20,7 @@ from ingest.silver.file_groups import require_whole
 from ingest.silver.state import Counts, State
 from ingest.silver.table import SilverTable
 from ingest.silver.timeline import instant_of
+from ingest.sources.base import OpenTransaction
 from ingest.spark import s3
 from ingest.spark.jvm import root_cause
 
@@ -39,6 +40,8 @@ class TableStatus:
         source that does not tell it has None, and at least so much.
     behind_ms:
         How far silver is behind the newest of the source, in milliseconds; None where the source does not tell it.
+    open_transactions:
+        Transactions of producers that have not ended: records behind them are not among the unread.
     last, totals:
         What became of the events of the last run, and of all runs.
     state:
@@ -55,6 +58,7 @@ class TableStatus:
     waiting: int = 0
     behind_ms: int | None = None
     unit: str = ""
+    open_transactions: tuple[OpenTransaction, ...] = ()
     last: Counts = field(default_factory=Counts)
     totals: Counts = field(default_factory=Counts)
     state: str = "not landed yet"
@@ -92,7 +96,7 @@ def _status(spark: SparkSession, table: Table, last_failure: Row | None) -> Tabl
         state = silver.state() if silver else None
         pending = pending_of(spark, table, state.position if state else None)
         found = replace(found, landed=pending.landed, waiting=pending.waiting, unit=pending.unit)
-        found = replace(found, behind_ms=pending.behind_ms)
+        found = replace(found, behind_ms=pending.behind_ms, open_transactions=pending.open_transactions)
         if silver and state is None and (gone := silver.gone()):
             raise gone
         if silver and state:

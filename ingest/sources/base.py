@@ -48,6 +48,16 @@ class Withheld:
 NOTHING_WITHHELD = Withheld({}, {})
 
 
+@dataclass(frozen=True)
+class OpenTransaction:
+    """A transaction of a producer that has not ended: nobody reads the records of its partition from its first on."""
+
+    topic: str
+    partition: int
+    offset: int
+    records: int
+
+
 class Unread(ABC):
     """What a table has not read of a source, as the source was when it was listed. It does not change.
 
@@ -76,6 +86,11 @@ class Unread(ABC):
     def behind_ms(self) -> int | None:
         """How far the position is behind the newest of the source, in milliseconds; None where it does not tell it."""
         return None
+
+    @property
+    def open_transactions(self) -> tuple[OpenTransaction, ...]:
+        """What keeps records from being read that the source has: they are not among the unread."""
+        return ()
 
     @property
     @abstractmethod

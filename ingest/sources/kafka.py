@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from ingest.config.connections import KafkaConnection
 from ingest.config.tables import Table
 from ingest.errors import InputError
-from ingest.sources.base import NOTHING_WITHHELD, Offsets, Source, Unread, Withheld
+from ingest.sources.base import NOTHING_WITHHELD, Offsets, OpenTransaction, Source, Unread, Withheld
 from ingest.sources.kafka_client import NO_ID, KafkaWatch, Partition, partitions, read_error
 from ingest.sources.raw import RawRecords
 
@@ -230,6 +230,14 @@ class UnreadRecords(Unread):
     @property
     def number(self) -> int:
         return sum(part.length for part in self.ranges)
+
+    @property
+    def open_transactions(self) -> tuple[OpenTransaction, ...]:
+        return tuple(
+            OpenTransaction(part.topic, part.number, part.end, part.high - part.end)
+            for part in self.listed
+            if part.high > part.end
+        )
 
     @property
     def position(self) -> str:

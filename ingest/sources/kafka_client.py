@@ -38,13 +38,17 @@ CLIENTS, _LOOKED_AT = "Kafka's clients", "settings of Kafka's topics"
 
 @dataclass(frozen=True, order=True)
 class Partition:
-    """A partition as the broker has it: its topic's id, its first offset, and the one behind its last record."""
+    """A partition as the broker has it: its topic's id, its first offset, and the one behind its last record.
+
+    `high` is its high watermark: where it is beyond `end`, a transaction is open that begins at `end`.
+    """
 
     topic: str
     topic_id: str
     number: int
     first: int
     end: int
+    high: int = 0
 
 
 def partitions(spark: SparkSession, table: Table) -> list[Partition]:
@@ -72,6 +76,8 @@ def partitions(spark: SparkSession, table: Table) -> list[Partition]:
             for part in described[name].partitions()
         ]
         firsts = _offsets(spark, client, found, "earliest")
+        # Before the ends: those of a topic that is written to meanwhile, without a transaction, are never behind it.
+        highs = _offsets(spark, client, found, "latest", isolation="READ_UNCOMMITTED")
         ends = _offsets(spark, client, found, "latest")
     except Py4JJavaError as error:
         failure = _broker_error(error, table, connection, where)
@@ -81,7 +87,7 @@ def partitions(spark: SparkSession, table: Table) -> list[Partition]:
     _warn_of_compacted(spark, connection, client, names)
     if any(topic_id == NO_ID for _, topic_id, _ in found):
         _warn_of_no_ids(spark, connection)
-    return [Partition(*place, firsts[place], ends[place]) for place in found]
+    return [Partition(*place, firsts[place], ends[place], highs[place]) for place in found]
 
 
 def read_error(error: Py4JJavaError, *, where: str) -> InputError:
@@ -233,7 +239,7 @@ def _not_looked_at(spark: SparkSession, connection: KafkaConnection, topics: Seq
 
 
 def _offsets(
-    spark: SparkSession, client: Any, places: Sequence[tuple[str, str, int]], of: str
+    spark: SparkSession, client: Any, places: Sequence[tuple[str, str, int]], of: str, isolation: str = "READ_COMMITTED"
 ) -> dict[tuple[str, str, int], int]:
     wanted = java_class(spark, "java.util.HashMap")()
     spec = getattr(java_class(spark, "org.apache.kafka.clients.admin.OffsetSpec"), of)()
@@ -241,8 +247,8 @@ def _offsets(
     keys = {place: partition_of(place[0], place[2]) for place in places}
     for key in keys.values():
         wanted.put(key, spec)
-    committed = java_class(spark, "org.apache.kafka.common.IsolationLevel").READ_COMMITTED
-    options = java_class(spark, "org.apache.kafka.clients.admin.ListOffsetsOptions")(committed)
+    level = getattr(java_class(spark, "org.apache.kafka.common.IsolationLevel"), isolation)
+    options = java_class(spark, "org.apache.kafka.clients.admin.ListOffsetsOptions")(level)
     listed = client.listOffsets(wanted, options).all().get()
     return {place: int(listed.get(key).offset()) for place, key in keys.items()}
 

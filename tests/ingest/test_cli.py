@@ -101,6 +101,7 @@ def test_the_way_of_a_source_from_check_to_sql(project: DbtProject) -> None:
         "waiting": 0,
         "unit": "files",
         "behind_ms": None,
+        "open_transactions": [],
         "last": {**ZERO, "read": 5, "applied": 3, "superseded": 2},
         "totals": {**ZERO, "read": 5, "applied": 3, "superseded": 2},
         "state": "up to date",

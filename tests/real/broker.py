@@ -117,6 +117,17 @@ class Broker:
             for value in values:
                 producer.send(self._record(topic, partition, value))
 
+    @contextmanager
+    def in_transaction(self, topic: str, *values: Mapping[str, Any], partition: int = 0) -> Iterator[None]:
+        """Writes records in a transaction that is open until the block ends, and committed then."""
+        with self.producer({"transactional.id": f"open {topic}"}) as producer:
+            producer.initTransactions()
+            producer.beginTransaction()
+            for value in values:
+                producer.send(self._record(topic, partition, value)).get()
+            yield
+            producer.commitTransaction()
+
     def send_in_vain(self, topic: str, *values: Mapping[str, Any], partition: int = 0) -> None:
         """Writes records in a transaction that is given up."""
         with self.producer({"transactional.id": f"aborting {topic}"}) as producer:

@@ -14,8 +14,10 @@ from conftest import DbtProject, pg
 from continuously import wait_until
 from pyspark.sql import SparkSession
 from registry_server import serve
+from typer.testing import CliRunner
 
 from dev.chain.processes import free_port
+from ingest.cli.app import app
 from ingest.errors import UnavailableError
 from ingest.operations.position import set_position, tables_of
 from ingest.operations.status import status_of
@@ -258,6 +260,35 @@ def test_records_of_transactions_that_were_given_up_are_not_read(
     broker.send("shop.aborted", pg("c", 30, id=3, v="c"))
     assert project.land_well(spark)["aborted"].counts == Counts(1, applied=1)
     assert [row["id"] for row in project.rows(spark, "aborted")] == [1, 3]
+
+
+def test_records_behind_an_open_transaction_are_told_until_it_ends(
+    make_kafka: MakeKafka, broker: Broker, spark: SparkSession
+) -> None:
+    """The table was called up to date, for as long as a producer that is gone had left its transaction open."""
+    broker.make("shop.open")
+    broker.send("shop.open", pg("c", 10, id=1, v="a"))
+    project = make_kafka(broker.address, "shop.open")
+    project.land_well(spark)
+
+    def told() -> tuple[list[dict[str, Any]], str]:
+        results = [CliRunner().invoke(app, ["status", "shop", "--project-dir", str(project.root), *words])
+                   for words in (["--json"], [])]  # fmt: skip
+        assert [result.exit_code for result in results] == [0, 0]
+        (row,) = json.loads(results[0].stdout)
+        assert row["waiting"] == 0
+        return row["open_transactions"], " ".join(results[1].stderr.split())
+
+    with broker.in_transaction("shop.open", pg("u", 20, id=1, v="b")):
+        broker.send("shop.open", *(pg("c", number, id=number, v="behind") for number in range(30, 33)))
+        found, message = told()
+        assert found == [{"topic": "shop.open", "partition": 0, "offset": 1, "records": 4}]
+        assert "shop.open: 4 records of shop.open, partition 0, stand behind a transaction" in message
+        assert "abort --topic shop.open --partition 0 --start-offset 1` ends it" in message
+        assert project.land_well(spark)["open"].counts == Counts()
+    assert project.land_well(spark)["open"].counts == Counts(4, applied=4)
+    # The marker at the end of a transaction is no record that waits.
+    assert told() == ([], "")
 
 
 def test_offsets_without_records_are_left_behind(make_kafka: MakeKafka, broker: Broker, spark: SparkSession) -> None:
