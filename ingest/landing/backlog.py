@@ -117,14 +117,16 @@ class Pending:
         return self.unread.unreadable(error)
 
     def require_there(self, table: Table, error: Exception) -> None:
-        """Of an error in reading: whether it came of files that had gone since they were listed. They may be back.
+        """Of an error in reading: whether it came of input that had gone since it was listed, or may be back.
 
         Raises
         ------
         UnavailableError
-            They have, or cannot be listed: the next run takes what is there then.
+            It has, or cannot be listed: the next run takes what is there then.
         """
         if not self.source.delivers_files:
+            if isinstance(error, Py4JJavaError) and isinstance(told := self.unreadable(error), UnavailableError):
+                raise told from error
             return
         paths, cause = [file.path for file in self._files()], root_cause(error)
         gone = [path for path in paths if path in cause and _NOT_FOUND.search(cause)]

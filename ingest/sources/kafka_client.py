@@ -91,11 +91,19 @@ def partitions(spark: SparkSession, table: Table) -> list[Partition]:
 
 
 def read_error(error: Py4JJavaError, *, where: str) -> InputError:
-    """What it means that Spark could not read records: brokers that went away may come back."""
+    """What it means that Spark could not read records: brokers may come back, and a list may be made anew."""
     reason = _reason(error)
     # Kafka's errors that a client may try again after, and those of a lost connection.
     if re.match(r"(Timeout|Disconnect|NotLeader\w*|LeaderNotAvailable|Network|Retriable|Connect)\w*Exception", reason):
         return _unavailable(reason, where, expected="every record of these")
+    if reason.startswith("OffsetOutOfRangeException"):
+        return UnavailableError(
+            "records have gone since the topic was listed",
+            where=where,
+            expected="every record of these",
+            action="see the topic's retention; nothing of this batch was landed, and the next run says what is gone "
+            "for good",
+        )
     return InputError(
         root_cause(error),
         where=where,

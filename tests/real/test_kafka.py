@@ -23,7 +23,9 @@ from ingest.operations.position import set_position, tables_of
 from ingest.operations.status import status_of
 from ingest.silver.state import Counts
 from ingest.sources import kafka_client
+from ingest.sources.kafka import UnreadRecords
 from ingest.sources.kinds import source_of
+from ingest.sources.raw import RawRecords
 from ingest.spark.shared import Shared
 from real.broker import PASSWORD, Broker
 from real.live import MakeKafka
@@ -164,6 +166,27 @@ def test_records_that_expired_before_they_were_landed_are_for_somebody_to_decide
     assert project.land_well(spark)[name].counts.read == (0 if to_latest else 5)
     broker.send(topic, pg("u", 200, id=10, v="c"))
     assert project.land_well(spark)[name].counts == Counts(1, applied=1)
+
+
+def test_records_that_expire_while_they_are_read_are_listed_again(
+    make_kafka: MakeKafka, broker: Broker, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Continuous ingest failed for good: only what may heal is tried again."""
+    broker.make("shop.expiring")
+    broker.send("shop.expiring", *(pg("c", number, id=number, v="a") for number in range(1, 11)))
+    project = make_kafka(broker.address, "shop.expiring")
+    read = UnreadRecords.read
+
+    def read_too_late(unread: UnreadRecords) -> RawRecords:
+        broker.expire("shop.expiring", 0, 6)
+        return read(unread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(UnreadRecords, "read", read_too_late)
+        error = project.land(spark)["expiring"].error
+    assert isinstance(error, UnavailableError)
+    assert "records have gone since the topic was listed" in error.message
+    assert project.land_well(spark)["expiring"].counts == Counts(4, applied=4)
 
 
 def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
