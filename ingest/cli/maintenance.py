@@ -100,10 +100,10 @@ def erase_keys(
 ) -> None:
     """Remove keys with their whole history; read every file for the proof. Exit code 1 where one still holds a key."""
     with errors_as_messages(debug):
-        lines = [*(key or []), *(lines_of(keys) if keys else [])]
+        lines = [*((text, "--key") for text in key or []), *(lines_of(keys) if keys else [])]
         project = Project.load(project_dir, profiles_dir, target)
         (chosen,) = load_source(project, source).choose([table])
-        parsed = [parse_key(chosen, line) for line in lines]
+        parsed = [parse_key(chosen, text, place) for text, place in lines]
         if not parsed:
             raise InputError("names no key", where="--key, --keys", expected="one key at least")
         erasure = erase(open_session(project), chosen, parsed)

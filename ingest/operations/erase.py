@@ -125,8 +125,8 @@ class _Quarantined:
     places: DataFrame | None
 
 
-def lines_of(file: Path) -> Iterator[str]:
-    """The lines of a file of keys that are not blank.
+def lines_of(file: Path) -> Iterator[tuple[str, str]]:
+    """The lines of a file of keys that are not blank, each with its place.
 
     Raises
     ------
@@ -143,11 +143,13 @@ def lines_of(file: Path) -> Iterator[str]:
             expected="a key a line, in UTF-8",
             action="save it as UTF-8 and run again; nothing was erased",
         ) from None
-    return (line for line in text.split("\n") if line.strip())
+    return ((line, f"{file}, line {number}") for number, line in enumerate(text.split("\n"), 1) if line.strip())
 
 
-def parse_key(table: Table, text: str) -> Key:
+def parse_key(table: Table, text: str, place: str = "--key") -> Key:
     """A key from a JSON list of its values, in the declared order, or from `column=value` pairs with commas between.
+
+    `place` is where the text stands, for the error: a file of keys may have thousands.
 
     Raises
     ------
@@ -171,8 +173,8 @@ def parse_key(table: Table, text: str) -> Key:
     is_scalar = isinstance(values, list) and not any(isinstance(value, list | dict) for value in values)
     if not is_scalar or len(values) != len(table.key):
         raise InputError(
-            "a key cannot be read",
-            where=table.where,
+            f"a key of {table.name} cannot be read",
+            where=place,
             expected=f"a JSON list of {', '.join(table.key)}, or {','.join(f'{name}=...' for name in table.key)}",
         )
     return tuple(value if value is None or isinstance(value, str) else json.dumps(value) for value in values)

@@ -347,7 +347,11 @@ def test_a_file_of_keys_is_a_text_in_utf_8(make_project: MakeProject, tmp_path: 
     """A byte order mark, as editors on Windows write it, is none of the first key; U+2028 in a text ends no line."""
     project, file = make_project({"tables": [table_of("x", {"a": "string"}, ["a"])]}), tmp_path / "keys.txt"
     file.write_text('["Jos\u00e9\u2028"]\r\n\na=b\n', encoding="utf-8-sig")
-    assert list(lines_of(file)) == ['["Jos\u00e9\u2028"]', "a=b"]
+    assert list(lines_of(file)) == [('["Jos\u00e9\u2028"]', f"{file}, line 1"), ("a=b", f"{file}, line 3")]
+    file.write_text(f"a=b\n\n{CANARY}\n", encoding="utf-8")
+    told = lake_command(project, "erase", "shop", "--table", "x", "--keys", file, code=1).output
+    assert "keys.txt, line 3: a key of x cannot be read" in told
+    assert CANARY not in told
     file.write_text("a=Jos\u00e9", encoding="latin-1")
     told = lake_command(project, "erase", "shop", "--table", "x", "--keys", file, code=1).output
     assert "keys.txt: is no text in UTF-8" in told
