@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from pyspark.sql import SparkSession
 
 from ingest.cli.console import err, errors_as_messages, print_error, show_rows
 from ingest.cli.landing import landed_json
@@ -16,13 +17,12 @@ from ingest.cli.options import (
     SourceName,
     Tables,
     Target,
-    chosen_tables,
     names_of,
 )
 from ingest.config.project import Project
-from ingest.config.sources_file import load_source
+from ingest.config.sources_file import Source, load_source
 from ingest.landing.run import land_safely
-from ingest.operations.quarantine import LISTED, SHOWN, quarantined, quarantined_by_reason
+from ingest.operations.quarantine import LISTED, SHOWN, quarantined, quarantined_by_reason, undeclared
 from ingest.operations.replay import replay
 from ingest.silver.state import Counts
 from ingest.spark.session import open_session
@@ -45,7 +45,9 @@ def quarantine_ls(
     with errors_as_messages(debug):
         project = Project.load(project_dir, profiles_dir, target)
         declared = load_source(project, source)
-        rows = quarantined_by_reason(open_session(project), declared)
+        spark = open_session(project)
+        rows = quarantined_by_reason(spark, declared)
+        _tell_undeclared(spark, declared)
     show_rows(rows, LISTED, as_json, nothing=_NOTHING)
 
 
@@ -66,7 +68,10 @@ def quarantine_show(
         declared = load_source(project, source)
         names = names_of(tables)
         declared.choose(names)
-        rows = quarantined(open_session(project), declared, tables=names, limit=limit)
+        spark = open_session(project)
+        rows = quarantined(spark, declared, tables=names, limit=limit)
+        if not names:
+            _tell_undeclared(spark, declared)
     show_rows(rows, SHOWN, as_json, nothing=_NOTHING)
 
 
@@ -82,7 +87,10 @@ def quarantine_replay(
 ) -> None:
     """Apply quarantined events again, once what was wrong is corrected. Those that still cannot be applied stay."""
     with errors_as_messages(debug):
-        project, chosen = chosen_tables(project_dir, profiles_dir, target, source, tables)
+        project = Project.load(project_dir, profiles_dir, target)
+        declared = load_source(project, source)
+        names = names_of(tables)
+        chosen = declared.choose(names)
         spark = open_session(project)
         results = []
         for table in chosen:
@@ -90,6 +98,8 @@ def quarantine_replay(
             results.append(land_safely(spark, table, step=lambda spark, table, _: replay(spark, table)))
             if error := results[-1].error:
                 print_error(error.message)
+        if not names:
+            _tell_undeclared(spark, declared)
     failed = any(landed.error for landed in results)
     show_rows(
         [landed_json(landed) for landed in results if landed.counts.read or (as_json and landed.error)],
@@ -99,3 +109,13 @@ def quarantine_replay(
     )
     if failed or any(landed.counts.quarantined for landed in results):
         raise typer.Exit(1)
+
+
+def _tell_undeclared(spark: SparkSession, source: Source) -> None:
+    """On standard error: a replay of the whole source leaves these events where they are."""
+    if events := undeclared(spark, source):
+        err.print(
+            f"{sum(events.values()):,} events of tables that are not declared: {', '.join(events)}. No replay applies "
+            "them until these are declared again",
+            soft_wrap=True,
+        )

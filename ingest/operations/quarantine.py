@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ingest.config.sources_file import Source
+from ingest.landing.transactions import is_consistent, topic_table
 from ingest.silver import quarantine
 
 # The columns of `quarantined_by_reason`, and of `quarantined`.
@@ -64,3 +65,14 @@ def quarantined(
         .collect()
     )
     return [{name: row[name] for name in SHOWN} for row in rows]
+
+
+def undeclared(spark: SparkSession, source: Source) -> dict[str, int]:
+    """How many events are quarantined of tables that are not declared, by their names: no replay reaches them."""
+    events = quarantine.events(spark, source)
+    if events is None:
+        return {}
+    topics = [topic_table(source.tables[0])] if is_consistent(source.tables) else []
+    declared = [table.name for table in (*source.tables, *topics)]
+    counted = events.where(~F.col("source_table").isin(declared)).groupBy("source_table").count()
+    return {row["source_table"]: row["count"] for row in counted.orderBy("source_table").collect()}

@@ -193,6 +193,22 @@ def test_what_is_replayed_heals_a_table(make_project: MakeProject, spark: SparkS
 TRANSACTIONS = "shop.transaction"
 
 
+@pytest.mark.slow
+def test_events_of_tables_that_are_not_declared_are_told(make_project: MakeProject, spark: SparkSession) -> None:
+    """A replay passed them over without a word."""
+    project = make_project({"tables": [notes(), notes("other")]})
+    for name, bad in (("note", 1), ("other", 2)):
+        project.deliver(f"shop.{name}", 0, mixed(bad, 5))
+    project.land(spark)
+    assert "not declared" not in lake("quarantine", "ls", "shop", "--project-dir", project.root).stderr
+    project.declare({"tables": [notes()]})
+    for command, code in (("ls", 0), ("show", 0), ("replay", 1)):
+        told = lake("quarantine", command, "shop", "--project-dir", project.root, code=code).stderr
+        assert "2 events of tables that are not declared: other. No replay applies them" in told
+    chosen = lake("quarantine", "show", "shop", "--tables", "note", "--project-dir", project.root)
+    assert "not declared" not in chosen.stderr
+
+
 def bank(make_project: MakeProject) -> DbtProject:
     """Two tables of a source that is consistent by transaction, with a row of each from a snapshot."""
     names = ("checking", "saving")
