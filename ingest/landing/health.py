@@ -83,7 +83,8 @@ def _unwell(table: Table, counts: Counts, which: str, reason: str) -> Quarantine
         where=table.relation,
         expected=f"no more than {_WELL_QUARANTINED}, or {_WELL_SHARE:.0%} of them: no quarantine_limit is declared",
         action=f"`lake quarantine ls {table.source}` says why: correct it, `lake quarantine replay {table.source}`; "
-        "or declare a quarantine_limit that accepts it. The other events were landed",
+        "or declare a quarantine_limit that accepts it: what was deleted from the quarantine stays counted. The other "
+        "events were landed",
     )
 
 

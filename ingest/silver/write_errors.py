@@ -17,6 +17,16 @@ _TO_DO = {
         "give Spark more memory (LAKE_MEMORY), or land less at a time: lower batch_bytes of the connection"
     ),
     _ANOTHER_WRITES: "another process writes this table: let one of them end first",
+    # Hudi names no file, and its next writer removes the plan of a clean or a compaction that it could not read.
+    "Not an Avro data file": (
+        "a file of the table's timeline breaks off, as where a process was killed: run again first, once or twice, and "
+        "the plan of a clean or a compaction is removed. Where the message stays, restore what is empty or cut below "
+        ".hoodie/timeline from a copy, or move the table away to land it anew"
+    ),
+    "Found pending restore": (
+        "a restore to a savepoint was not completed: `call rollback_to_savepoint(table => ..., instant_time => ...)` "
+        "again, with the savepoint of before (`call show_savepoints(table => ...)` lists them)"
+    ),
     "is not a Parquet file|orrupt|EOFException|FileNotFound|[Nn]o such file|does not exist": (
         "a file of the table is broken or gone: restore the file that is named from a copy, or move the table away to "
         "land it anew"

@@ -83,7 +83,7 @@ def test_a_table_of_which_nearly_all_is_quarantined_fails_the_command_and_is_lan
     assert f"`{project.schema}`.`note`: 60 of 100 events of this run are quarantined" in told
     assert "the most frequent reason in the quarantine: not a JSON object" in told
     assert "expected: no more than 10, or 10% of them" in told
-    for advice in ("lake quarantine ls shop", "lake quarantine replay shop", "quarantine_limit"):
+    for advice in ("lake quarantine ls shop", "lake quarantine replay shop", "quarantine_limit", "stays counted"):
         assert advice in told
     shown = words(first.stdout)
     assert "note 1 files 100 40 0 0 0 60" in shown
@@ -383,6 +383,12 @@ def test_a_write_that_fails_says_why(make_project: MakeProject, spark: SparkSess
         ),
         ("java.net.ConnectException: Connection refused", "see that the lake's storage and its catalog answer", True),
         ("org.apache.hudi.exception.SchemaCompatibilityException: no", "`lake plan` shows how they differ", False),
+        ("java.io.EOFException within java.io.IOException: Not an Avro data file.", "run again first", False),
+        (
+            "java.lang.IllegalArgumentException: Found pending restore in active timeline. Please complete the restore",
+            "`call rollback_to_savepoint(table => ..., instant_time => ...)` again",
+            False,
+        ),
         (
             "java.lang.IllegalStateException: odd",
             "correct what the message names; `--debug` shows the whole error",
