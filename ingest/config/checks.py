@@ -238,6 +238,24 @@ def require_chosen(names: list[str], excluded: tuple[str, ...], options: IngestO
                 )
 
 
+def require_places(columns: tuple[Column, ...], options: IngestOptions, *, where: str) -> None:
+    """Rows lie in folders that are named by their partition columns' values, and are read back from these names.
+
+    Hudi gives a timestamp folders of two names, neither with its microseconds, and bytes the name of a Java object.
+    """
+    types = {column.name: column.data_type for column in columns}
+    for name in options.partition_by:
+        found = types.get(name)
+        if isinstance(found, T.TimestampType | T.BinaryType | T.ArrayType):
+            raise DeclarationError(
+                f"partition_by names '{name}', of type {found.simpleString()}, which a folder's name does not hold",
+                where=f"{where}: config.meta.ingest.partition_by",
+                expected="columns of another type, such as a date in place of a timestamp",
+                action="partition by a column of characters of the key (substring_of) where the source has none; "
+                "a table that is landed has wrong values there: land it anew",
+            )
+
+
 def require_sortable(columns: tuple[Column, ...], options: IngestOptions, *, where: str) -> None:
     """What orders changes must have an order: of the table's columns numbers and times, and places in a log."""
     types = {column.name: column.data_type for column in columns}

@@ -27,6 +27,7 @@ from ingest.config.checks import (
     require_derivable,
     require_hashable,
     require_one_consistency,
+    require_places,
     require_sortable,
     require_told,
     require_topics,
@@ -262,6 +263,7 @@ def _table(project: Project, file: Path, source: str, schema: str, defaults: Yam
     place = f"{where}: config.meta.ingest"
     if columns:
         refusals.of(require_chosen, [column.name for column in columns], excluded, options, where=where)
+        refusals.of(require_places, columns, options, where=where)
         refusals.of(require_sortable, columns, options, where=where)
         refusals.of(require_derivable, columns, options, where=where)
         refusals.of(require_told, columns, options, where=where)

@@ -110,7 +110,7 @@ class SilverTable:
     def may_have_buckets(self) -> bool:
         """Whether a value of a partition column always names one folder, and no two values the same one.
 
-        Hudi inserts and upserts a timestamp into folders of different names, and leaves out its microseconds.
+        Of a floating-point number Hudi names a folder in two ways, by insert and by upsert, or two values alike.
         """
         types = {column.name: column.data_type for column in self.table.columns}
         return all(isinstance(types.get(name), _NAME_ONE_FOLDER) for name in self.table.options.partition_by)

@@ -78,6 +78,18 @@ WRONG: dict[str, tuple[Change, tuple[str, ...]]] = {
         lambda s: ingest_of(s).update(partition_by=["day"]),
         ("ingest.partition_by", "'day'", "order_id"),
     ),
+    "partition of a timestamp": (
+        lambda s: (column_of(s, 2).update(data_type="timestamp"), ingest_of(s).update(partition_by=["price"])),
+        ("ingest.partition_by", "'price', of type timestamp", "a date in place of a timestamp", "substring_of"),
+    ),
+    "partition of bytes": (
+        lambda s: (column_of(s, 2).update(data_type="binary"), ingest_of(s).update(partition_by=["price"])),
+        ("ingest.partition_by", "'price', of type binary"),
+    ),
+    "partition of an array": (
+        lambda s: (column_of(s, 2).update(data_type="array<int>"), ingest_of(s).update(partition_by=["price"])),
+        ("ingest.partition_by", "'price', of type array<int>"),
+    ),
     "unknown table type": (
         lambda s: ingest_of(s).update(table_type="iceberg"),
         ("table_type is 'iceberg'", "'mor' or 'cow'"),

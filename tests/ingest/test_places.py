@@ -167,7 +167,7 @@ def test_what_never_moves_is_not_looked_up(make_project: MakeProject, spark: Spa
     assert all(metadata.getExtraMetadata().get(ARRIVALS_KEY) is None for metadata, _ in silver.hudi.timeline.commits())
 
 
-@pytest.mark.parametrize(("kind", "buckets"), [("date", 1), ("boolean", 1), ("timestamp", None), ("double", None)])
+@pytest.mark.parametrize(("kind", "buckets"), [("date", 1), ("boolean", 1), ("double", None)])
 def test_a_partition_of_which_a_value_may_name_two_folders_has_a_global_index(
     kind: str, buckets: int | None, make_project: MakeProject, spark: SparkSession
 ) -> None:
