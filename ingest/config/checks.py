@@ -239,11 +239,21 @@ def require_chosen(names: list[str], excluded: tuple[str, ...], options: IngestO
 
 
 def require_places(columns: tuple[Column, ...], options: IngestOptions, *, where: str) -> None:
-    """Rows lie in folders that are named by their partition columns' values, and are read back from these names.
+    """Rows are known by texts of their key, and lie in folders that are named by their partition columns' values.
 
-    Hudi gives a timestamp folders of two names, neither with its microseconds, and bytes the name of a Java object.
+    Two arrays may have one text. Hudi gives a timestamp folders of two names, neither with its microseconds, and bytes
+    the name of a Java object.
     """
     types = {column.name: column.data_type for column in columns}
+    for name in options.key:
+        found = types.get(name)
+        if isinstance(found, T.ArrayType):
+            raise DeclarationError(
+                f"key names '{name}', of type {found.simpleString()}, of which two values may have one text",
+                where=f"{where}: config.meta.ingest.key",
+                expected="columns of another type: declare the array as a string, which holds it as JSON",
+                action="a table that is landed may lack rows: land it anew",
+            )
     for name in options.partition_by:
         found = types.get(name)
         if isinstance(found, T.TimestampType | T.BinaryType | T.ArrayType):

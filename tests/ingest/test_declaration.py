@@ -74,6 +74,10 @@ WRONG: dict[str, tuple[Change, tuple[str, ...]]] = {
         lambda s: ingest_of(s).update(key=["id"]),
         ("ingest.key", "key names 'id'", "order_id, line, price"),
     ),
+    "key of an array": (
+        lambda s: ingest_of(s).update(key=["order_id", "tags"]),
+        ("ingest.key", "'tags', of type array<string>", "declare the array as a string"),
+    ),
     "partition is no column": (
         lambda s: ingest_of(s).update(partition_by=["day"]),
         ("ingest.partition_by", "'day'", "order_id"),
