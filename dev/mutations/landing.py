@@ -139,7 +139,7 @@ LANDING = (
     Mutation(
         "a tombstone whose delete has not come is ignored",
         "ingest/landing/tombstones.py",
-        "    if found.tombstones <= found.deletes or batch.state is None:\n",
+        "    if not found.unpaired or batch.state is None:\n",
         "    if True:\n",
         (f"{DEBEZIUM}::test_tombstones_are_set_aside_where_the_deletes_are_no_longer_said",),
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
@@ -20,7 +21,7 @@ class Summary:
     """What a batch is made of, counted while the last change of each key is found.
 
     `tombstones`: those that are ignored, and may be deletes. `silent`: rows of which no event says whether they are
-    deleted.
+    deleted. `unpaired`: 0 where tombstones and deletes are of the same keys, each of as many.
     """
 
     events: int = 0
@@ -37,7 +38,7 @@ class Summary:
     tombstones: int = 0
     says_deletes: int = 0
     silent: int = 0
-    deletes: int = 0
+    unpaired: Decimal = Decimal(0)
     removed: int = 0
     newest: str = ""
     truncated: str = ""
@@ -69,6 +70,10 @@ def summary_columns(table: Table) -> tuple[Expression, ...]:
     good = F.col("_lake_outcome").isNull()
     last = is_last()
     is_truncate = F.col("_lake_outcome") == "truncated"
+    is_tombstone = F.col("_lake_ignored") & F.col("_lake_problem").isNotNull()
+    # As a decimal, which the sum of a large batch does not leave.
+    of_key = F.xxhash64(f"`{table.record_key}`").cast("decimal(20,0)")
+    pairs = F.when(is_tombstone, of_key).when(good & (F.col("__op") == "d"), -of_key)
     # What is set aside says nothing for sure: its bytes may be damaged.
     of_table = [F.when((good | is_truncate) & (F.col("__table") != ""), F.col(part)) for part in NAME_PARTS]
     return (
@@ -82,10 +87,10 @@ def summary_columns(table: Table) -> tuple[Expression, ...]:
         F.count_if(last & F.col("_lake_unavailable").isNotNull()).alias("unavailable"),
         F.count_if(F.col("_lake_mixed")).alias("mixed"),
         F.count_if(F.col("_lake_problem") == MISREAD).alias("misread"),
-        F.count_if(F.col("_lake_ignored") & F.col("_lake_problem").isNotNull()).alias("tombstones"),
+        F.count_if(is_tombstone).alias("tombstones"),
         F.count_if("_lake_says_deletes").alias("says_deletes"),
         F.count_if(good & ~F.col("_lake_says_deletes")).alias("silent"),
-        F.count_if(good & (F.col("__op") == "d")).alias("deletes"),
+        F.coalesce(F.sum(pairs), F.lit(0)).alias("unpaired"),
         F.count_if(last & (F.col("__op") == "d") & ~F.col("_lake_is_oldest") & F.lit(may_be_moved(table))).alias(
             "removed"
         ),

@@ -29,8 +29,8 @@ def with_unexplained(batch: Batch) -> Batch | None:
     """The batch with the tombstones that may be deletes set aside, with the reason they have; None where none may.
 
     All are, where no event has said of a row whether it is deleted, or some event of the batch does not. Else those of
-    rows that silver has, and that no event of the batch deletes: looked for where the batch has more tombstones than
-    deletes.
+    rows that silver has, and that no event of the batch deletes: looked for where its tombstones and deletes are not
+    of the same keys.
     """
     found, before = batch.found, batch.before
     is_said = found.says_deletes or before.says_deletes
@@ -39,7 +39,7 @@ def with_unexplained(batch: Batch) -> Batch | None:
     if found.silent or not is_said:
         ignored = F.col("_lake_ignored") & F.col("_lake_problem").isNull()
         return replace(batch, changes=batch.changes.withColumn("_lake_ignored", ignored))
-    if found.tombstones <= found.deletes or batch.state is None:
+    if not found.unpaired or batch.state is None:
         return None
     lone = batch.keep(_lone(batch), at_once=True)
     if lone.isEmpty():

@@ -210,6 +210,18 @@ def test_a_tombstone_whose_record_lost_its_key_is_quarantined(
     assert codes == ["missing_key" if policy else "tombstone"]
 
 
+def test_a_tombstone_is_explained_by_the_delete_of_its_own_key(make_project: MakeProject, spark: SparkSession) -> None:
+    """That of 1 was compacted away; that of 2 stands in the batch, and its own tombstone in the next one."""
+    project = make_project(items(**ALL))
+    records(project, *PLAIN)
+    project.land_well(spark)
+    records(project, ({"id": 1}, None), ({"id": 2}, pg("d", 20, id=2)), offset=10)
+    assert project.land_well(spark)["item"].counts == Counts(read=2, applied=1, quarantined=1)
+    records(project, ({"id": 2}, None), ({"id": 3}, pg("d", 30, id=3)), ({"id": 3}, None), offset=20)
+    assert project.land_well(spark)["item"].counts == Counts(read=3, applied=1, ignored=2)
+    assert [row["reason_code"] for row in project.quarantined(spark)] == ["tombstone"]
+
+
 @pytest.mark.slow
 def test_what_is_set_aside_keeps_no_tombstone_from_its_own_outcome(
     make_project: MakeProject, spark: SparkSession
