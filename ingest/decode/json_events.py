@@ -430,7 +430,7 @@ class _JsonRow:
 
     def member(self, name: str) -> Expression:
         # Spark's paths have no such names (JsonPathParser), and find nothing there.
-        if {"'", "?"} & set(name):
+        if not name or {"'", "?"} & set(name):
             return F.from_json(self.image, "map<string, string>")[name]
         return F.get_json_object(self.json, f"{self.within}['{name}']")
 

@@ -280,7 +280,9 @@ def unknown_fields(lines: DataFrame, table: Table, foreign: Sequence[Foreign]) -
     texts = getattr(rows._jdf, "as")(encoders.STRING())
     reader = session._jsparkSession.read().option(*_CORRUPT)
     inferred = T.StructType.fromJson(loads(reader.json(texts).schema().json()))
-    return (*fields, *(EventField(item.name, item.dataType) for item in inferred if item.name in names))
+    types = {item.name: item.dataType for item in inferred}
+    # Spark infers nothing of an empty object, and nothing for an empty name: their texts are what is known of them.
+    return (*fields, *(EventField(name, types.get(name, T.StringType())) for name in sorted(names)))
 
 
 def _image(envelope: Expression) -> Expression:

@@ -131,6 +131,24 @@ def test_a_name_with_a_backtick_stops_no_table(form: str, make_project: MakeProj
     assert set_aside(project, spark) == {"odd": ["schema_policy"]}
 
 
+@pytest.mark.parametrize("form", ["unwrapped", pytest.param("envelope", marks=pytest.mark.slow)])
+def test_what_spark_infers_nothing_of_is_not_left_out(
+    form: str, make_project: MakeProject, spark: SparkSession
+) -> None:
+    """An empty object is a value, and so is that of an empty name, which no column has."""
+    project = make_project({"tables": [table_of("maps", {"id": "int"}, ["id"], **ALL)]})
+    rows: list[Row] = [{"id": 1, "h": {}, "l": [{}], "n": 1}, {"id": 2, "": 5}, {"id": 3, "": None}]
+    of_rows = {
+        "unwrapped": [pg("c", each["id"], **each) for each in rows],
+        "envelope": [envelope("c", each["id"], after=each) for each in rows],
+    }
+    project.deliver("shop.maps", 0, of_rows[form])
+    project.land_well(spark)
+    first = {"id": 1, "h": "{}", "l": "[{}]", "n": 1}
+    assert project.rows(spark, "maps", *first) == [first, {"id": 3, "h": None, "l": None, "n": None}]
+    assert set_aside(project, spark) == {"maps": ["schema_policy"]}
+
+
 def test_an_event_with_a_map_of_numbers_is_replayed(make_project: MakeProject, spark: SparkSession) -> None:
     """JSON, as which it waits in the quarantine, has texts for keys: reading it again failed for the whole table."""
     project = make_project({"tables": [table_of("maps", {"id": "int", "m": "string", "n": "int"}, ["id"], **ALL)]})
