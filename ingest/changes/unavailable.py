@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 
 from pyspark.sql import Column as Expression
@@ -124,7 +125,7 @@ def key_changes(own: DataFrame, changes: DataFrame, gone: DataFrame | None, tabl
 
     Columns: `_lake_old_key` (record key) and `_lake_gone_at`, the position of its delete, for PostgreSQL with
     `_lake_gone_lsn` and `_lake_gone_sequence`; `_lake_new_<column>` of each key column and of the record key;
-    `_lake_moved_at`, the position of the create.
+    `_lake_moved_at`, the position of the create; `_lake_from`, see `followed`, null.
     """
     # An LSN, and not a place in the log: the place of one of the two may have been raised.
     event = F.concat(epoch_of("__position"), F.col("__lsn").cast("string")) if connector_of(table).has_lsn else log_of()
@@ -138,12 +139,13 @@ def key_changes(own: DataFrame, changes: DataFrame, gone: DataFrame | None, tabl
         F.col("__position").alias("_lake_gone_at"),
         event.alias("_lake_event"),
     ]
+    begins = F.lit(None).cast("bigint" if connector_of(table).has_lsn else "string")
     if connector_of(table).has_lsn:
         old += [F.col("__source_sequence").alias("_lake_gone_sequence"), F.col("__lsn").alias("_lake_gone_lsn")]
     deleted = changes.where("__op = 'd'").select(*old)
     if gone is not None:
         deleted = deleted.unionByName(gone.select(*old)).distinct()
-    moves = deleted.join(F.broadcast(created), "_lake_event").drop("_lake_event")
+    moves = deleted.join(F.broadcast(created), "_lake_event").drop("_lake_event").withColumn("_lake_from", begins)
     if connector_of(table).has_lsn:
         return moves
     at_once = Window.partitionBy("_lake_moved_at", f"_lake_new_{table.record_key}")
@@ -151,12 +153,65 @@ def key_changes(own: DataFrame, changes: DataFrame, gone: DataFrame | None, tabl
     return moves.withColumn("_lake_others", others).where("not _lake_others").drop("_lake_others")
 
 
+def followed(links: DataFrame, keys: DataFrame, table: Table, keep: Callable[[DataFrame], DataFrame]) -> DataFrame:
+    """The changes of primary keys that led to some keys, over every key that their rows had between.
+
+    Parameters
+    ----------
+    links:
+        All changes of a key in the batch (`key_changes`).
+    keys:
+        The record keys that the rows have in the end.
+    keep:
+        Materializes rows, which each step joins once more.
+
+    Returns
+    -------
+    The columns of `key_changes`, from each old key to the last one. `_lake_from` is the place in the log at which the
+    row got its old key, by a change that lacks values; null where it had it from the beginning. What that key had
+    before is another row's.
+    """
+    new, place = f"_lake_new_{table.record_key}", _gone_place(table)
+    placed = links.drop("_lake_from").withColumn("_lake_place", place)
+    got = placed.select(F.col(new).alias("_lake_old_key"), F.col("_lake_place").alias("_lake_got"))
+    begun = (
+        placed.select("_lake_old_key", "_lake_place")
+        .join(got, "_lake_old_key")
+        .where("_lake_got < _lake_place")
+        .groupBy("_lake_old_key", "_lake_place")
+        .agg(F.max("_lake_got").alias("_lake_from"))
+    )
+    before = keep(placed.join(begun, ["_lake_old_key", "_lake_place"], "left"))
+    last = keys.select(F.col(f"`{table.record_key}`").alias(new)).distinct()
+    moves = before.join(F.broadcast(last), new, "left_semi")
+    # Each time twice as many changes of a row's key are passed.
+    while not (further := keep(_through(moves, before, new))).isEmpty():
+        moves, before = keep(moves.unionByName(further)), keep(_through(before, before, new))
+    return moves.drop("_lake_place")
+
+
+def _through(later: DataFrame, earlier: DataFrame, new: str) -> DataFrame:
+    """The changes of a key that led to the old key of a later one, as changes to its new key."""
+    of_new = [name for name in later.columns if name.startswith("_lake_new_")] + ["_lake_moved_at", "_lake_place"]
+    from_old = (F.col("_lake_old_key").alias("_lake_key"), F.col("_lake_from").alias("_lake_at"))
+    to = later.select(*(f"`{name}`" for name in of_new), *from_old)
+    of_old = [name for name in earlier.columns if name not in of_new]
+    ways = earlier.select(*of_old, F.col(f"`{new}`").alias("_lake_key"), F.col("_lake_place").alias("_lake_at"))
+    return ways.join(to, ["_lake_key", "_lake_at"]).select(*(f"`{name}`" for name in later.columns))
+
+
+def _gone_place(table: Table) -> Expression:
+    """Where in the log a key was changed: there are its delete and its create."""
+    return F.col("_lake_gone_lsn") if connector_of(table).has_lsn else F.substring_index("_lake_gone_at", "/", 1)
+
+
 def _is_before_move(table: Table) -> Expression:
     """Of a change, or a row of silver, joined with `key_changes`: whether the delete of its key comes after it."""
     is_before = F.col("__position") < F.col("_lake_gone_at")
     if connector_of(table).has_lsn:
         is_before |= was_open(Names("_lake_gone_sequence", "_lake_gone_lsn", "_lake_gone_at"), EVENT, is_read())
-    return is_before & (F.col("__op") != "d")
+    own = F.col("__lsn") if connector_of(table).has_lsn else log_of()
+    return is_before & (F.col("__op") != "d") & F.coalesce(own >= F.col("_lake_from"), F.lit(True))
 
 
 def _newest_values(candidates: DataFrame, table: Table) -> DataFrame:

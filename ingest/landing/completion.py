@@ -10,7 +10,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ingest.changes.unavailable import completed, key_changes, removed_values
+from ingest.changes.unavailable import completed, followed, key_changes, removed_values
 from ingest.config.tables import Table
 from ingest.decode.decoded import UNWRAPPED_FORM
 from ingest.decode.fields import EVENT_AS_JSON
@@ -66,7 +66,10 @@ def _moved_keys(batch: Batch, own: DataFrame, good: DataFrame) -> tuple[DataFram
     table, silver, keep = batch.table, batch.silver, batch.keep
     key = table.record_key
     gone = silver.read().where("__op = 'd'") if batch.state else None
-    moves = keep(key_changes(own, good, gone, table))
+    if batch.found.moved_on:
+        moves = keep(followed(keep(key_changes(good, good, gone, table)), own, table, keep))
+    else:
+        moves = keep(key_changes(own, good, gone, table))
     old_keys = F.broadcast(moves.select(F.col("_lake_old_key").alias(key)).distinct())
     earlier = good.join(old_keys, key, "left_semi")
     if gone is not None:

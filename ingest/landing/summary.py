@@ -21,7 +21,8 @@ class Summary:
     """What a batch is made of, counted while the last change of each key is found.
 
     `tombstones`: those that are ignored, and may be deletes. `silent`: rows of which no event says whether they are
-    deleted. `unpaired`: 0 where tombstones and deletes are of the same keys, each of as many.
+    deleted. `unpaired`: 0 where tombstones and deletes are of the same keys, each of as many. `moved_on`: creates that
+    lack values, of rows whose key was changed once more.
     """
 
     events: int = 0
@@ -33,6 +34,7 @@ class Summary:
     truncates: int = 0
     late: int = 0
     unavailable: int = 0
+    moved_on: int = 0
     mixed: int = 0
     misread: int = 0
     tombstones: int = 0
@@ -85,6 +87,9 @@ def summary_columns(table: Table) -> tuple[Expression, ...]:
         F.count_if(F.col("_lake_outcome") == "quarantined").alias("quarantined"),
         F.count_if(is_truncate).alias("truncates"),
         F.count_if(last & F.col("_lake_unavailable").isNotNull()).alias("unavailable"),
+        F.count_if(
+            good & (F.col("_lake_rank") > 1) & (F.col("__op") == "c") & F.col("_lake_unavailable").isNotNull()
+        ).alias("moved_on"),
         F.count_if(F.col("_lake_mixed")).alias("mixed"),
         F.count_if(F.col("_lake_problem") == MISREAD).alias("misread"),
         F.count_if(is_tombstone).alias("tombstones"),

@@ -231,6 +231,34 @@ def test_a_changed_key_brings_values_that_only_its_first_batch_had(
     assert project.quarantined(spark) == []
 
 
+def _moved(lsn: int, old: int, new: int) -> list[Event]:
+    """A changed key, as PostgreSQL logs it."""
+    return [pg("d", lsn, id=old, note=""), pg("c", lsn, id=new, note=UNAVAILABLE_VALUE)]
+
+
+@pytest.mark.parametrize("history", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_key_that_changes_several_times_in_a_batch_brings_its_values(
+    history: bool, make_project: MakeProject, spark: SparkSession
+) -> None:
+    project = make_project(items({"id": "int", "note": "string"}, history=history, **ALL))
+    ways = {
+        "on": (pg("c", 10, id=1, note="on"), *_moved(20, 1, 2), *_moved(30, 2, 3)),
+        "back": (pg("c", 10, id=11, note="back"), *_moved(21, 11, 12), *_moved(31, 12, 11)),
+        "swapped": (pg("c", 10, id=21, note="swapped"), pg("c", 11, id=22, note="other"), *_moved(22, 21, 29),
+                    *_moved(32, 22, 21), *_moved(42, 29, 22)),
+        "onto": (pg("c", 10, id=31, note="onto"), pg("c", 12, id=32, note="gone"), pg("d", 14, id=32, note=""),
+                 *_moved(23, 31, 32), *_moved(33, 32, 33)),
+        "far": (pg("c", 10, id=41, note="far"), *(each for n in range(41, 47) for each in _moved(n + 9, n, n + 1))),
+    }  # fmt: skip
+    project.deliver(TOPIC, 0, [event for events in ways.values() for event in events])
+    project.land_well(spark)
+    assert project.quarantined(spark) == []
+    assert project.rows(spark, "item") == [
+        {"id": key, "note": note}
+        for key, note in ((3, "on"), (11, "back"), (21, "other"), (22, "swapped"), (33, "onto"), (47, "far"))
+    ]
+
+
 CLOUD_EVENT: dict[str, Any] = {
     "id": "name:shop;lsn:1",
     "source": "/debezium/postgresql/shop",
