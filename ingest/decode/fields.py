@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ingest.config.tables import Column
+from ingest.schema.connect import DECIMAL
 from ingest.schema.connectors import Connector
 from ingest.schema.widths import union_members
 
@@ -82,6 +84,25 @@ LONG = 2**63
 DIGITS_OF_DECIMAL, DIGITS_OF_DOUBLE, MOST_DIGITS_OF_DOUBLE = 38, 15, 17
 NOT_NUMBERS = ("NaN", "Infinity", "-Infinity")
 DIGITS = r"^-?\d+$"
+
+
+def is_text(json: Expression, *names: str) -> Expression:
+    """Whether a member of a JSON object with one of these names is a string, or of an array its items. Never null."""
+    either = "|".join(map(re.escape, dict.fromkeys(names)))
+    return F.coalesce(json.rlike(rf'"(?:{either})"\s*:\s*(?:\[(?:[\s\[,]|null)*+)?"'), F.lit(False))
+
+
+def meant(found: Field, names: tuple[str, str], meanings: Mapping[str, str], images: Sequence[Expression]) -> Field:
+    """A field that was read without its schema, with the semantic type that this gives it.
+
+    `names`: its own, which goes first, and the one that it may have in the events; `images`: the JSON objects in which
+    it may stand.
+    """
+    meaning = next((meanings[name] for name in names if name in meanings), "")
+    if not meaning.startswith(DECIMAL):
+        return replace(found, semantic_type=meaning or None)
+    is_number = ~is_text(F.concat_ws(" ", *images), *names)
+    return replace(found, semantic_type=meaning, in_json=False, is_number=is_number)
 
 
 def impossible(wanted: T.DataType) -> Ruled:

@@ -8,12 +8,13 @@ from functools import partial, reduce
 from json import JSONDecoder
 
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ingest.config.tables import Table
 from ingest.decode.decoded import (
+    IMAGES,
     MISREAD,
     UNLIKE,
     Outline,
@@ -22,7 +23,7 @@ from ingest.decode.decoded import (
 )
 from ingest.decode.dynamodb import StreamRecords, stream_parts
 from ingest.decode.event_problems import ROW_OPS, envelope_problem, lacking, moved_problem
-from ingest.decode.fields import BITS, Field
+from ingest.decode.fields import Field, meant
 from ingest.decode.flat_json import IS_CUT, between, value_column
 from ingest.decode.foreign import foreign_problem
 from ingest.decode.json_characters import text_problem
@@ -40,6 +41,7 @@ from ingest.decode.json_forms import (
     is_of_schema,
     repeated_problem,
     unknown_fields,
+    written_types,
 )
 from ingest.decode.json_numbers import has_bare_nan, wide_decimals, with_exact_fractions
 from ingest.decode.record_key import RecordKeys
@@ -73,6 +75,8 @@ class JsonSource:
         (`ingest.decode.flat_json`).
     first:
         The first texts, where they were looked at before; None where they were not.
+    meanings:
+        The semantic types that their schema says, where Spark cannot read them by it (`ConnectSchema.is_read`).
     """
 
     lines: DataFrame
@@ -80,6 +84,7 @@ class JsonSource:
     are_records: bool = False
     events: int = 0
     first: Sequence[str] | None = None
+    meanings: Mapping[str, str] = field(default_factory=dict)
 
     def examples(self) -> list[str]:
         """The first texts that are not empty: of one Spark job, where nobody has them yet."""
@@ -127,22 +132,32 @@ def debezium_parts(
             return [_schema_part(source, table, *prefix)]
     found = forms(lines, table, thorough=thorough)
     schemas = {text: known for text in {form["schema"] for form in found} if text and (known := connect_schema(text))}
-    parts = [
-        _schema_part(replace(source, lines=lines.where(is_of_schema([text]))), table, None, known)
-        for text, known in sorted(schemas.items())
-    ]
+    parts = []
+    for text, known in sorted(schemas.items()):
+        own = replace(source, lines=lines.where(is_of_schema([text])))
+        if known.is_read:
+            parts.append(_schema_part(own, table, None, known))
+        else:
+            of_it = [form for form in found if form["schema"] == text]
+            parts.append(_searched_part(replace(own, meanings=known.meanings), of_it, table, thorough=thorough))
     others = [form for form in found if form["schema"] not in schemas]
     if others or not parts:
-        rest = lines.where(~is_of_schema(list(schemas))) if schemas else lines
-        seen = JsonForms.of_forms(others, table, thorough=thorough)
-        unknown = unknown_fields(rest, table, seen.foreign) if seen.unknown else ()
-        parts.append(_text_part(replace(source, lines=rest), seen, unknown))
+        rest = replace(source, lines=lines.where(~is_of_schema(list(schemas)))) if schemas else source
+        parts.append(_searched_part(rest, others, table, thorough=thorough))
     return parts
 
 
 def tombstones_part(source: JsonSource) -> Part:
     """Records that are known to have no value."""
     return _text_part(source, JsonForms.nothing(), ())
+
+
+def _searched_part(source: JsonSource, found: Sequence[Row], table: Table, *, thorough: bool) -> Part:
+    """Texts of these forms, which are read without a schema."""
+    seen = JsonForms.of_forms(found, table, thorough=thorough)
+    unknown = unknown_fields(source.lines, table, seen.foreign) if seen.unknown else ()
+    said = (replace(item, semantic_type=source.meanings.get(item.name) or None) for item in unknown)
+    return _text_part(source, seen, tuple(said) if source.meanings else unknown)
 
 
 def _text_part(source: JsonSource, seen: JsonForms, fields: tuple[EventField, ...]) -> Part:
@@ -160,7 +175,7 @@ def _common_prefix(texts: Sequence[str]) -> tuple[str, ConnectSchema] | None:
         return None
     prefix = f'{texts[0][:end]},"payload":'
     known = connect_schema(texts[0][len(begins) : end])
-    return (prefix, known) if known and all(text.startswith(prefix) for text in texts) else None
+    return (prefix, known) if known and known.is_read and all(text.startswith(prefix) for text in texts) else None
 
 
 def _schema_part(source: JsonSource, table: Table, prefix: str | None, schema: ConnectSchema) -> Part:
@@ -200,7 +215,7 @@ def _decode_json(source: JsonSource, seen: JsonForms, table: Table, reading: Rea
     def decode(lines: DataFrame) -> DataFrame:
         return _decoded_json(replace(source, lines=lines), seen, table, reading)
 
-    made_of = (source.keys, source.are_records, seen, table, reading)
+    made_of = (source.keys, source.are_records, dict(source.meanings), seen, table, reading)
     return prepared(source.lines, f"JSON of {table.relation}", made_of, decode)
 
 
@@ -259,7 +274,7 @@ def _decode_unwrapped(
 ) -> DataFrame:
     columns = [column.name for column in table.columns]
     metadata = metadata_columns(table)
-    written = _written_types(table, seen)
+    written = written_types(table, seen)
     names = [*columns, *(name for column in metadata for name in column.names), "__deleted", *reading.names.values()]
     known = [name for name in names if seen.keys is None or name in seen.keys]
     others = set(reading.names.values()).intersection(known)
@@ -341,20 +356,6 @@ def _decode_enveloped(
     return _typed_json(parsed, table, fields, seen, reading, source, within="$.after", no_event=no_event)
 
 
-def _written_types(table: Table, seen: JsonForms) -> dict[str, T.DataType]:
-    """The keys of unwrapped events whose values are read as they are written, where they mean the same as text."""
-    wanted = {column.name: column.source_type for column in table.columns if column.semantic_type != BITS}
-    for column in metadata_columns(table):
-        wanted |= {name: column.data_type for name in column.names if name not in wanted}
-    return {name: written for name, written in seen.written.items() if _is_taken(written, wanted.get(name))}
-
-
-def _is_taken(written: T.DataType, wanted: T.DataType | None) -> bool:
-    if isinstance(written, T.LongType):
-        return isinstance(wanted, T.IntegerType | T.LongType | T.DateType | T.TimestampType)
-    return isinstance(wanted, T.BooleanType) and isinstance(written, T.BooleanType)
-
-
 def _typed_json(
     parsed: DataFrame,
     table: Table,
@@ -366,6 +367,11 @@ def _typed_json(
     within: str,
     no_event: Sequence[Expression] = (),
 ) -> DataFrame:
+    if source.meanings:
+        sides = [f"$.{side}" for side in IMAGES[:2]] if within != "$" else [within]
+        images = [F.get_json_object("_lake_json", side) for side in sides]
+        names = {name: (name, reading.names.get(name, name)) for name in fields}
+        fields = {name: meant(found, names[name], source.meanings, images) for name, found in fields.items()}
     row = _JsonRow(fields, within, reading.names)
     op, json = fields["__op"].value, F.col("_lake_json")
     tombstone = json.isNull() | (json == "null")

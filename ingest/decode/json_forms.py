@@ -20,9 +20,10 @@ from ingest.config.sources_file import RESERVED
 from ingest.config.tables import Table
 from ingest.decode.control import control_of, is_control_schema
 from ingest.decode.decoded import IMAGES, MEMBERS, OBJECTS
-from ingest.decode.fields import array_of
+from ingest.decode.fields import BITS, array_of
 from ingest.decode.flat_json import FlatForm
 from ingest.decode.foreign import FOREIGN, Foreign, foreign_of, foreign_problem
+from ingest.schema.change import metadata_columns
 from ingest.schema.change import problem as problem_of
 from ingest.schema.connectors import connector_of
 from ingest.schema.evolution import EventField
@@ -225,6 +226,20 @@ def _written(events: Sequence[Mapping[str, object]]) -> Mapping[str, T.DataType]
                 kinds.setdefault(name, set()).add(type(value) if fits else str)
     whole = {name: T.LongType() for name, found in kinds.items() if found == {int}}
     return whole | {name: T.BooleanType() for name, found in kinds.items() if found == {bool}}
+
+
+def written_types(table: Table, seen: JsonForms) -> dict[str, T.DataType]:
+    """The keys of unwrapped events whose values are read as they are written, where they mean the same as text."""
+    wanted = {column.name: column.source_type for column in table.columns if column.semantic_type != BITS}
+    for column in metadata_columns(table):
+        wanted |= {name: column.data_type for name in column.names if name not in wanted}
+    return {name: written for name, written in seen.written.items() if _is_taken(written, wanted.get(name))}
+
+
+def _is_taken(written: T.DataType, wanted: T.DataType | None) -> bool:
+    if isinstance(written, T.LongType):
+        return isinstance(wanted, T.IntegerType | T.LongType | T.DateType | T.TimestampType)
+    return isinstance(wanted, T.BooleanType) and isinstance(written, T.BooleanType)
 
 
 def ends_at_first_brace(text: Expression) -> Expression:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +26,7 @@ from ingest.decode.decoded import (
     decoded_changes,
 )
 from ingest.decode.event_problems import ROW_OPS, envelope_problem, lacking, moved_problem
-from ingest.decode.fields import DIGITS_OF_DECIMAL, EVENT_AS_JSON, Field, quoted
+from ingest.decode.fields import DIGITS_OF_DECIMAL, EVENT_AS_JSON, Field, is_text, quoted
 from ingest.decode.foreign import foreign_of
 from ingest.decode.record_key import RecordKeys
 from ingest.schema import masking
@@ -163,10 +162,7 @@ def _field_of(column: str, row: _Row, rows: DataFrame, reading: Reading, semanti
     found = _no_field() if name in reading.refused else row.field(name)
     is_number = None
     if "_lake_json" in rows.columns and semantic_types.get(name, "").startswith(DECIMAL):
-        image = row.text(F.col("_lake_json"), name)
-        # Of an array its items.
-        is_text = rf'"{re.escape(name)}"\s*:\s*(?:\[(?:[\s\[,]|null)*+)?"'
-        is_number = ~F.coalesce(image.rlike(is_text), F.lit(False))
+        is_number = ~is_text(row.text(F.col("_lake_json"), name), name)
     return Field(found.value, found.data_type, semantic_types.get(name), in_json=False, is_number=is_number)
 
 

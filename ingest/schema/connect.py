@@ -45,11 +45,13 @@ _PARAMETERS = {"scale": "scale", "length": "length", "connect.decimal.precision"
 class ConnectSchema:
     """What a schema says: the fields of the payload, and the semantic types of the row's columns.
 
-    `meanings` has them by column, with the parameters behind the name (see `ingest.decode.fields.Field`).
+    `meanings` has them by column, with the parameters behind the name (see `ingest.decode.fields.Field`). Where names
+    differ by case alone Spark reads no such struct (`is_read`): there it has every column, '' where nothing is said.
     """
 
     payload: T.StructType
     meanings: Mapping[str, str]
+    is_read: bool = True
 
     @property
     def decimals(self) -> list[str]:
@@ -58,10 +60,7 @@ class ConnectSchema:
 
 
 def connect_schema(text: str) -> ConnectSchema | None:
-    """The schema of a payload that is a struct; None for any other text, which says nothing of an event's columns.
-
-    None too where names differ by case alone: Spark reads no such struct, and a text is read without its schema.
-    """
+    """The schema of a payload that is a struct; None for any other text, which says nothing of an event's columns."""
     try:
         written = json.loads(text)
         # A name that is no Unicode (a lone surrogate) cannot stand in an expression: this raises a ValueError.
@@ -70,9 +69,10 @@ def connect_schema(text: str) -> ConnectSchema | None:
             return None
         payload = _type_of(written)
         assert isinstance(payload, T.StructType)
+        said = dict(_meanings(written["fields"]))
         if alike_but_for_case(payload):
-            return None
-        return ConnectSchema(payload, dict(_meanings(written["fields"])))
+            return ConnectSchema(payload, dict.fromkeys(_columns(payload), "") | said, is_read=False)
+        return ConnectSchema(payload, said)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
@@ -94,6 +94,14 @@ def alike_but_for_case(data_type: T.DataType) -> str:
             f"not readable by Spark: its fields {', '.join(alike)} differ by case alone; rename or exclude one of them"
         )
     return next(filter(None, (alike_but_for_case(item.dataType) for item in data_type.fields)), "")
+
+
+def _columns(payload: T.StructType) -> Iterator[str]:
+    """The fields of an event, and of an envelope those of the rows before and after."""
+    for item in payload:
+        yield item.name
+        if isinstance(item.dataType, T.StructType) and item.name in ("before", "after"):
+            yield from item.dataType.names
 
 
 def _type_of(schema: Mapping[str, Any]) -> T.DataType:

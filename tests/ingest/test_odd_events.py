@@ -149,6 +149,29 @@ def test_what_spark_infers_nothing_of_is_not_left_out(
     assert set_aside(project, spark) == {"maps": ["schema_policy"]}
 
 
+@pytest.mark.parametrize("form", ["unwrapped", pytest.param("envelope", marks=pytest.mark.slow)])
+def test_names_that_differ_by_case_leave_the_others_their_meanings(
+    form: str, make_project: MakeProject, spark: SparkSession
+) -> None:
+    """Spark reads no such row by its schema, which says what the values of the other columns mean all the same."""
+    columns = {"id": "int", "name": "string", "at": "timestamp", "time": "string"}
+    columns |= {"price": "decimal(8,2)", "n": "decimal(8,2)"}
+    project = make_project({"tables": [table_of("t", columns, ["id"], **ALL)]})
+    decimal = connect("bytes", name="org.apache.kafka.connect.data.Decimal", parameters={"scale": "2"})
+    row = {"id": connect("int32"), "name": connect("string"), "NAME": connect("string"), "price": decimal, "n": decimal}
+    row["at"] = connect("int64", name="io.debezium.time.Timestamp")
+    row["time"] = row["new"] = connect("int64", name="io.debezium.time.MicroTime")
+    values: dict[str, Any] = {"id": 1, "name": "n", "NAME": None, "at": 86_400_000, "price": "BNI=", "n": 12.5}
+    values |= {"time": 1, "new": 2}
+    event = pg("c", 1, **values) if form == "unwrapped" else envelope("c", 1, after=values)
+    project.deliver("shop.t", 0, [with_schema(event, row)])
+    project.land_well(spark)
+    assert project.quarantined(spark) == []
+    shown = ("name", "time", "new", *(f"cast({name} as string) as {name}" for name in ("at", "price", "n")))
+    found = spark.table(project.source().tables[0].relation).selectExpr(*shown).first()
+    assert found == ("n", "00:00:00.000001", "00:00:00.000002", "1970-01-02 00:00:00", "12.34", "12.50")
+
+
 def test_an_event_with_a_map_of_numbers_is_replayed(make_project: MakeProject, spark: SparkSession) -> None:
     """JSON, as which it waits in the quarantine, has texts for keys: reading it again failed for the whole table."""
     project = make_project({"tables": [table_of("maps", {"id": "int", "m": "string", "n": "int"}, ["id"], **ALL)]})
