@@ -32,17 +32,22 @@ from ingest.schema.change import problem as problem_of
 from ingest.schema.connectors import order_of
 
 
-def is_late(watermark: str, unplaced: str) -> Expression:
+def is_late(watermark: str, unplaced: str, table: Table) -> Expression:
     """Whether a change may be older than, or the same as, what was landed before it.
 
     An event that is delivered again has a new offset: it is known by its log position. Rows of one snapshot share
-    theirs; those beyond the watermark are not looked up, as they are many, unless their file is a late one.
+    theirs; those beyond the watermark are not looked up, as they are many, unless their file may be a late one.
 
     `unplaced`: the last offset at which a change without a log position was landed, in whichever partition.
     """
     before, _, delivered = watermark.partition("/")
     # Of a snapshot's rows, those that were written to their topic before what was landed: their file is a late one.
     overtaken = is_read() & (delivery_of(F.col("__position")) < delivery_of(F.lit(f"/{delivered}")))
+    if is_placed_by_lsn(table) and watermark:
+        # Offsets of two partitions say nothing of each other: of the first batch of a later snapshot each row is looked
+        # up. Then the watermark has the snapshot's own place.
+        is_beside = partition_of(F.col("__position")) == partition_of(F.lit(watermark))
+        overtaken |= is_read() & ~is_beside & (log_of() != before)
     same_place = (log_of() == before) & ~is_read()
     late = (F.col("__position") <= watermark) | same_place | overtaken
     # A row without a log position holds whatever was delivered before it, however great its place in the log.

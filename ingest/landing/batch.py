@@ -235,7 +235,7 @@ def _counted(batch: Batch) -> Batch:
     spark = batch.silver.spark
     observed = Observation()
     always = Shared.of(spark).built(f"counts of {table.relation}", table, partial(summary_columns, table))
-    late = F.count_if(is_last() & is_late(before.watermark, before.unplaced)).alias("late")
+    late = F.count_if(is_last() & is_late(before.watermark, before.unplaced, table)).alias("late")
     ordered = prepared(batch.changes, f"ranks of {table.relation}", table, partial(ranked, table=table))
     rows = ordered.observe(observed, late, *always)
     last = batch.keep(rows.where("_lake_rank = 1").drop(*_RANKS), at_once=True)
@@ -267,7 +267,7 @@ def _late(batch: Batch) -> Batch:
     if not batch.found.late or batch.state is None:
         return batch
     table, before = batch.table, batch.before
-    is_one = is_late(before.watermark, before.unplaced)
+    is_one = is_late(before.watermark, before.unplaced, table)
     judged = batch.keep(
         judge_late(
             batch.rows.where(is_one),

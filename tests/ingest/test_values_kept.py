@@ -437,6 +437,19 @@ def test_of_a_snapshot_s_row_and_a_change_in_another_partition_the_log_says_whic
     assert project.rows(spark, "item") == [{"id": 1, "note": "read"}, {"id": 2, "note": "read"}]
 
 
+def test_a_late_file_s_snapshot_row_is_older_than_what_was_delivered_behind_it(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    """A transaction was open while the snapshot read the row; the last change of all is in another partition."""
+    project = make_project(items({"id": "int", "note": "string"}))
+    project.deliver(TOPIC, 950, [pg("u", 240, commit=200, id=1, note="open")])
+    project.deliver(TOPIC, 50, [pg("c", 250, commit=245, id=7, note="other")], partition=1)
+    project.land_well(spark)
+    project.deliver(TOPIC, 900, [pg("r", 300, commit=200, id=1, note="read")])
+    assert project.land_well(spark)["item"].counts == Counts(read=1, superseded=1)
+    assert project.rows(spark, "item") == [{"id": 1, "note": "open"}, {"id": 7, "note": "other"}]
+
+
 AWAY = [float(item) for item in UNAVAILABLE_VALUE.encode()]
 # By column: its type, how Connect writes it, a value, and what Debezium writes where the log does not hold it.
 TOASTED: dict[str, tuple[str, dict[str, Any], Any, Any]] = {
