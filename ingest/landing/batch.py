@@ -341,14 +341,14 @@ def _log_of(position: str) -> str:
 
 def _commit(batch: Batch, position: str, share: float) -> Counts:
     """Writes the quarantine, the history and silver, in this order; what became of each event."""
-    table, silver, state, before = batch.table, batch.silver, batch.state, batch.before
+    table, silver, state = batch.table, batch.silver, batch.state
     batch.counts.require_conservation(where=table.relation)
-    tables = one_table(table, before, batch.found.first_table, batch.found.last_table)
+    tables = one_table(table, batch.before, batch.found.first_table, batch.found.last_table)
     if batch.replayed is None:
         _require_limit(table, batch.counts)
     if batch.counts.quarantined:
         batch = _set_aside(batch)
-    found, counts, replayed = batch.found, batch.counts, batch.replayed
+    found, counts, replayed, before = batch.found, batch.counts, batch.replayed, batch.before
     totals = before.totals + (counts if replayed is None else counts.as_replayed(replayed))
     new = replace(
         before,
@@ -399,13 +399,15 @@ def _set_aside(batch: Batch) -> Batch:
     if batch.replayed is not None:
         # A replayed event has its line in its order, and was counted when it was set aside.
         line = F.when(quarantine.has_offset(), order).otherwise(line_of(order))
-        quarantine.put(silver.spark, silver.table, every.withColumn("_lake_line", line))
-        return batch
+        _, instant = quarantine.put(silver.spark, silver.table, every.withColumn("_lake_line", line))
+        return replace(batch, before=replace(batch.before, quarantine=instant))
     # A record has its order for a line: it tells it from others of its offset.
     ordered = every.withColumn("_lake_line", order)
     lines = batch.keep(with_line(every, batch.changes) if delivers_files(batch.table) else ordered)
-    again = quarantine.put(silver.spark, silver.table, lines, state.counted_until if state else None)
-    return replace(batch, counts=batch.counts.moved(again, "quarantined", "duplicate"))
+    quarantine.tell_of_lost(silver, state, anew=True)
+    again, instant = quarantine.put(silver.spark, silver.table, lines, state.counted_until if state else None)
+    counts = batch.counts.moved(again, "quarantined", "duplicate")
+    return replace(batch, counts=counts, before=replace(batch.before, quarantine=instant))
 
 
 def _require_limit(table: Table, counts: Counts) -> None:

@@ -178,6 +178,7 @@ def land_table(
     progress(table.name, "list", "")
     begun = Begun.of(spark, table)
     quarantine.restore(begun.silver)
+    quarantine.tell_of_lost(begun.silver, begun.state)
     if begun.state is None and (gone := begun.silver.gone()):
         if not begun.pending.waiting:
             raise gone

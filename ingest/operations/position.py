@@ -55,6 +55,6 @@ def _set(silver: SilverTable, state: State, *, to_latest: bool) -> Pending:
     begin = state.position if table.options.epoch > state.epoch else state.epoch_begin
     position, pending = position_at(spark, table, begin=begin, to_latest=to_latest)
     nothing = silver.read().limit(0)
-    silver.write(nothing.select(*silver.columns()), state.without_events(position=position), first=False)
+    silver.write(nothing.select(*silver.columns()), state.without_events(position=position, quarantine=""), first=False)
     silver.register()
     return pending

@@ -18,6 +18,7 @@ from ingest.config.sources_file import Source
 from ingest.config.tables import Table
 from ingest.schema.change import is_record, reason_of
 from ingest.silver.ledger import Ledger
+from ingest.silver.state import State
 from ingest.silver.table import SilverTable
 from ingest.sources.raw import SINK_ENDING
 from ingest.spark.shared import Shared
@@ -86,11 +87,12 @@ def _is_counted(last: str) -> Expression:
     return F.date_format("quarantined_at", "yyyyMMddHHmmssSSS") <= F.lit(last)
 
 
-def put(spark: SparkSession, table: Table, changes: DataFrame, last: str | None = None) -> int:
+def put(spark: SparkSession, table: Table, changes: DataFrame, last: str | None = None) -> tuple[int, str]:
     """Writes the decoded changes (see `ingest.schema.change`) to the quarantine, with their `_lake_problem` as reason.
 
-    Returned is how many of them waited there already and were counted by the `last` commit, an instant, or before. They
-    keep their `quarantined_at`: what is younger than the last commit is of a run that was killed before it counted.
+    Returned is how many of them waited there already and were counted by the `last` commit, an instant, or before; and
+    the instant of the quarantine's commit. The former keep their `quarantined_at`: what is younger than the last commit
+    is of a run that was killed before it counted.
 
     Columns of the quarantine: `quarantine_id` (key), `source_table`, `topic`, `file`, `partition`, `start_offset` (of
     the file), `line` (0-based, of the event within the file), `offset` (of the record in its partition; null in a file
@@ -128,7 +130,34 @@ def put(spark: SparkSession, table: Table, changes: DataFrame, last: str | None 
         if known is not None:
             rows, again = _as_known(_with_older_ids(rows, known), known, last)
         ledger.write(spark, rows, "upsert")
-    return again
+        return again, next(completed for _, completed in ledger.hudi(spark).timeline.instants())
+
+
+def tell_of_lost(silver: SilverTable, state: State | None, *, anew: bool = False) -> None:
+    """Warns, once a process, where the quarantine lacks the commit with the table's last events.
+
+    One that was rolled back, or put back from a copy of before, does. It is looked at once a process, or `anew`: one
+    that is gone is told by `Ledger.require_whole`.
+    """
+    spark, table = silver.spark, silver.table
+    if state is None or not state.quarantine:
+        return
+    shared, named = Shared.of(spark), (silver.path, state.quarantine)
+    is_new = bool(shared.new_of("commits of quarantines, looked for", [named]))
+    ledger = of(table.schema).hudi(spark)
+    if not (is_new or anew) or not ledger.exists():
+        return
+    is_there = any(completed == state.quarantine for _, completed in ledger.timeline.instants())
+    if not is_there and shared.new_of("commits of quarantines, told of", [named]):
+        log.warning(
+            "%s lacks the commit of %s, as one that was rolled back, or a copy of before, would: events of %s that "
+            "were set aside are missing from it; `lake position %s --to earliest` brings those that the source still "
+            "has",
+            ledger.options.relation,
+            state.quarantine,
+            table.relation,
+            table.alone,
+        )
 
 
 def _as_known(rows: DataFrame, known: DataFrame, last: str | None) -> tuple[DataFrame, int]:

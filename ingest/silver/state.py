@@ -116,6 +116,9 @@ class State:
     history:
         The instant of the history's last commit before the batch's own; '' where none was kept, and in commits of older
         versions.
+    quarantine:
+        The instant of the quarantine's commit with the last events of the table that were set aside; '' where none
+        were, where a position was set since, and in commits of older versions.
     counted:
         Of a commit that landed no events: the instant of the last one that did, '' in commits of older versions.
     instant:
@@ -152,6 +155,7 @@ class State:
     tables: tuple[str, ...] = ()
     has_history: bool | None = None
     history: str = ""
+    quarantine: str = ""
     counted: str = ""
     replayed: tuple[int | None, str] | None = None
     instant: str = ""

@@ -27,6 +27,7 @@ from ingest.operations.status import status_of
 from ingest.silver.file_groups import file_groups, require_whole
 from ingest.silver.state import Counts
 from ingest.silver.timeline import instant_of
+from ingest.spark.shared import Shared
 
 pytestmark = pytest.mark.spark
 COLUMNS = {"id": "int", "value": "string"}
@@ -420,6 +421,42 @@ def test_each_file_that_holds_rows_is_missed_and_no_other(
     assert status.state == "failed"
     assert gone.name in str(status.error)
     assert "put the files back from a copy" in str(status.error)
+
+
+@pytest.mark.slow
+def test_a_quarantine_that_was_rolled_back_is_told(
+    make_project: MakeProject, spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Events were missing from it that silver counts, without a word."""
+    project = shop(make_project)
+    for number in (2, 3):
+        project.deliver("shop.orders", number, [f"{{broken {number}"])
+        project.land_well(spark)
+    relation = f"{project.schema}._quarantine"
+    kept = place(project, spark).with_name("_quarantine")
+    shutil.copytree(kept, project.root / "kept")
+    newest = spark.sql(f"call show_commits(table => '{relation}')").collect()[0]["commit_time"]
+    spark.sql(f"call rollback_to_instant(table => '{relation}', instant_time => '{newest}')")
+    assert not caplog.messages
+    # Nobody looks at each batch; one that sets events aside does, and each process that begins.
+    project.deliver("shop.orders", 4, ["{broken 4"])
+    project.land_well(spark)
+    (told,) = caplog.messages
+    assert "_quarantine` lacks the commit of" in told
+    assert "`lake position shop --tables orders --to earliest` brings those that the source still has" in told
+    shutil.rmtree(kept)
+    shutil.move(project.root / "kept", kept)
+    Shared.of(spark).remembered("commits of quarantines, looked for").clear()  # as in another process
+    project.land_well(spark)
+    project.land_well(spark)
+    assert [message.partition(", as")[0] for message in caplog.messages[1:]] == [
+        f"`{project.schema}`.`_quarantine` lacks the commit of {project.state(spark, 'orders').quarantine}"
+    ]
+    (table,) = project.source().tables
+    set_position(spark, table, to_latest=False)
+    project.land_well(spark)
+    assert len(caplog.messages) == 2
+    assert [bytes(row["raw"]) for row in project.quarantined(spark)] == [b"{broken 2", b"{broken 3", b"{broken 4"]
 
 
 def test_a_lake_whose_catalog_was_lost_is_seen(make_project: MakeProject, spark: SparkSession) -> None:
