@@ -83,8 +83,8 @@ LANDING = (
     Mutation(
         "what waits in the quarantine is counted again",
         "ingest/landing/batch.py",
-        'counts=batch.counts.moved(again, "quarantined", "duplicate")',
-        "counts=batch.counts",
+        'counts = batch.counts.moved(again, "quarantined", "duplicate")',
+        "counts = batch.counts",
         (MENDED,),
     ),
     Mutation(

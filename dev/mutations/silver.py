@@ -57,8 +57,8 @@ SILVER = (
     Mutation(
         "bad events not written to the quarantine",
         "ingest/silver/quarantine.py",
-        '        ledger.write(spark, rows, "upsert")\n    return again\n',
-        "    return again\n",
+        '        ledger.write(spark, rows, "upsert")\n        return again',
+        "        return again",
         (f"{BAD}::test_every_bad_line_is_quarantined_with_reason_place_and_bytes",),
     ),
     Mutation(
