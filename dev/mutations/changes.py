@@ -180,4 +180,13 @@ CHANGES = (
         'F.coalesce(F.col("__deleted") == "true", F.lit(False))',
         (f"{KEYS}::test_what_is_set_aside_keeps_no_tombstone_from_its_own_outcome",),
     ),
+    Mutation(
+        "a snapshot's row of another partition is of no late file",
+        "ingest/changes/late.py",
+        "        overtaken |= is_read() & ~is_beside & (log_of() != before)\n",
+        "        pass\n",
+        (
+            "tests/ingest/test_values_kept.py::test_a_late_file_s_snapshot_row_is_older_than_what_was_delivered_behind_it",
+        ),
+    ),
 )

@@ -328,4 +328,18 @@ DECODE = (
         "is_null",
         (f"{ODD}::test_a_text_that_names_no_folder_stops_no_table",),
     ),
+    Mutation(
+        "a field of which Spark infers nothing is left out",
+        "ingest/decode/json_forms.py",
+        "for name in sorted(names)))",
+        "for name in sorted(names) if name in types))",
+        ("tests/ingest/test_odd_events.py::test_what_spark_infers_nothing_of_is_not_left_out",),
+    ),
+    Mutation(
+        "a schema says nothing where names differ by case",
+        "ingest/decode/json_events.py",
+        "    if source.meanings:\n",
+        "    if False:\n",
+        ("tests/ingest/test_odd_events.py::test_names_that_differ_by_case_leave_the_others_their_meanings",),
+    ),
 )

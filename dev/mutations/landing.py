@@ -234,4 +234,25 @@ LANDING = (
         "return None if True else",
         (f"{TRANSACTIONS}::test_a_cut_can_be_read_though_a_run_makes_more_commits_than_are_kept",),
     ),
+    Mutation(
+        "a tombstone is explained by any delete",
+        "ingest/landing/summary.py",
+        'F.xxhash64(f"`{table.record_key}`").cast("decimal(20,0)")',
+        'F.lit(1).cast("decimal(20,0)")',
+        ("tests/ingest/test_record_keys.py::test_a_tombstone_is_explained_by_the_delete_of_its_own_key",),
+    ),
+    Mutation(
+        "one change of a key in a batch is followed",
+        "ingest/landing/completion.py",
+        "    if batch.found.moved_on:\n",
+        "    if False:\n",
+        ("tests/ingest/test_nothing_lost.py::test_a_key_that_changes_several_times_in_a_batch_brings_its_values",),
+    ),
+    Mutation(
+        "a timestamp names a folder",
+        "ingest/config/checks.py",
+        "isinstance(found, T.TimestampType | T.BinaryType | T.ArrayType)",
+        "isinstance(found, T.BinaryType | T.ArrayType)",
+        ("tests/ingest/test_declaration.py::test_a_wrong_declaration_is_refused_with_its_place",),
+    ),
 )

@@ -173,4 +173,59 @@ SILVER = (
         'return str(failure["message"])',
         ("tests/ingest/test_unwell.py::test_a_failure_is_over_once_another_process_has_landed_the_table",),
     ),
+    Mutation(
+        "a row that SQL has inserted is in its bucket",
+        "ingest/silver/hudi.py",
+        "(inserted and since is not None) or not (",
+        "not (",
+        ("tests/ingest/test_habits_of_hudi.py::test_rows_that_sql_has_inserted_are_found_and_none_is_there_twice",),
+    ),
+    Mutation(
+        "rows of a key are put into its bucket, all of them",
+        "ingest/silver/hudi.py",
+        '.where("_lake_rank = 1")',
+        '.where("_lake_rank > 0")',
+        ("tests/ingest/test_habits_of_hudi.py::test_rows_that_sql_has_inserted_are_found_and_none_is_there_twice",),
+    ),
+    Mutation(
+        "a history that is gone is none",
+        "ingest/silver/change_log.py",
+        "    if is_committed or state.has_history:\n",
+        "    if is_committed:\n",
+        ("tests/ingest/test_habits_of_hudi.py::test_a_history_that_is_gone_is_told",),
+    ),
+    Mutation(
+        "a cut plan of a rollback stays",
+        "ingest/silver/hudi.py",
+        "            self.timeline.withdraw_rollbacks(client)\n",
+        "            pass\n",
+        ("tests/ingest/test_habits_of_hudi.py::test_a_plan_of_a_rollback_that_a_full_disk_has_cut_is_made_anew",),
+    ),
+    Mutation(
+        "companion tables stay where a clustering has put them",
+        "ingest/silver/hudi.py",
+        "                self._put_back(client)\n",
+        "                pass\n",
+        (
+            "tests/ingest/test_habits_of_hudi.py::test_companion_tables_that_another_writer_has_written_to_are_written_on",
+        ),
+    ),
+    Mutation(
+        "another name at the same location is the same table",
+        "ingest/silver/agreement.py",
+        '        ("identifier", table.name, str(config.getTableName()), "Hudi writes it under no other name"),\n',
+        "",
+        (
+            "tests/ingest/test_habits_of_hudi.py::test_another_name_at_the_same_location_is_refused_before_anything_is_landed",
+        ),
+    ),
+    Mutation(
+        "Ctrl-C breaks the connection that it comes upon",
+        "ingest/spark/session.py",
+        "        interruptible(session.sparkContext)\n",
+        "",
+        (
+            "tests/ingest/test_interruption.py::test_a_query_that_is_interrupted_ends_in_one_line_and_the_session_goes_on",
+        ),
+    ),
 )
