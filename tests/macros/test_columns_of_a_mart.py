@@ -11,7 +11,7 @@ pytestmark = pytest.mark.spark
 make_models = pytest.fixture(hudi_models)
 
 
-@pytest.mark.parametrize("materialized", ["incremental", "table"])
+@pytest.mark.parametrize("materialized", ["incremental", pytest.param("table", marks=pytest.mark.slow)])
 def test_a_column_that_hudi_would_take_for_its_own_is_refused(make_models: MakeModels, materialized: str) -> None:
     models = make_models(materialized=materialized, unique_key="id")
     for name in ("_hoodie_is_deleted", "_hoodie_operation", "_hoodie_mine"):
@@ -50,6 +50,7 @@ def test_a_null_within_a_value_is_compared(make_models: MakeModels) -> None:
     assert differing() == ["id = 1", "id = 2", "id = 3"]
 
 
+@pytest.mark.slow
 def test_descriptions_of_any_length_and_words_cost_no_run(make_models: MakeModels) -> None:
     """Hive's catalog holds 256 letters of a column's; dbt-spark looks for words anywhere in what the catalog says."""
     models = make_models(persist_docs={"relation": True, "columns": True}, unique_key="id")

@@ -43,6 +43,7 @@ def test_a_merge_on_read_mart_takes_no_other_name(make_models: MakeModels, endin
     assert models.tables() == {"model", f"model_{ending}"}
 
 
+@pytest.mark.slow
 def test_such_a_mart_keeps_its_comments(make_models: MakeModels) -> None:
     models = make_models(persist_docs={"columns": True})
     described = "version: 2\nmodels: [{name: model, columns: [{name: id, description: its number}]}]"
@@ -54,7 +55,7 @@ def test_such_a_mart_keeps_its_comments(make_models: MakeModels) -> None:
         assert [row["comment"] for row in columns if row["col_name"] == "id"] == ["its number"]
 
 
-@pytest.mark.parametrize("name", ["before", "backup", "export_2"])
+@pytest.mark.parametrize("name", ["before", pytest.param("export_2", marks=pytest.mark.slow)])
 def test_a_table_of_a_name_like_a_run_s_is_a_user_s(make_models: MakeModels, name: str) -> None:
     """The first and the last day of a backup are eight digits twice, as when a run began and which one it was."""
     models = make_models(materialized="incremental", unique_key="id")

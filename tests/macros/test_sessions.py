@@ -14,7 +14,13 @@ def ids(models: Models) -> list[int]:
     return [row["id"] for row in models.rows("model")]
 
 
-@pytest.mark.parametrize("label", ["Created By: ", "Last Access: ", "Table Properties: [", "Created Time: "])
+@pytest.mark.parametrize(
+    "label",
+    [
+        "Created By: ",
+        *(pytest.param(label, marks=pytest.mark.slow) for label in ("Last Access: ", "Table Properties: [")),
+    ],
+)
 def test_a_view_s_text_is_looked_at_whole(make_models: MakeModels, label: str) -> None:
     models = make_models(materialized="incremental", unique_key="id")
     models.write("model", "select * from {{ ref('upstream') }}")
@@ -27,7 +33,8 @@ def test_a_view_s_text_is_looked_at_whole(make_models: MakeModels, label: str) -
     assert models.told("model") == ["nothing upstream has changed"]
 
 
-def test_a_setting_in_a_text_is_seen_whoever_has_set_it(make_models: MakeModels) -> None:
+@pytest.mark.parametrize("way", ["hook", *(pytest.param(way, marks=pytest.mark.slow) for way in ("query", "run"))])
+def test_a_setting_in_a_text_is_seen_whoever_has_set_it(make_models: MakeModels, way: str) -> None:
     models = make_models(materialized="incremental", unique_key="id")
     settings = models.project.root / "dbt_project.yml"
     before = settings.read_text(encoding="utf-8")
@@ -44,15 +51,15 @@ def test_a_setting_in_a_text_is_seen_whoever_has_set_it(make_models: MakeModels)
         settings.write_text(before.replace("on-run-start: '{{ refuse_other_project() }}'", start), encoding="utf-8")
         assert start in settings.read_text(encoding="utf-8")
 
-    for given in (by_hook, by_query, by_run):
-        for least in (1, 3, 2):
-            given(least)
-            models.run()
-            assert ids(models) == list(range(least, 4)), given.__name__
+    for least in (1, 3, 2):
+        {"hook": by_hook, "query": by_query, "run": by_run}[way](least)
+        models.run()
+        assert ids(models) == list(range(least, 4))
     models.run()
     assert models.told("model") == ["nothing upstream has changed"]
 
 
+@pytest.mark.slow
 def test_a_setting_by_which_spark_computes_is_seen(make_models: MakeModels) -> None:
     models = make_models(materialized="incremental", unique_key="id")
     models.write("upstream", "select id, cast(id / 3 as decimal(38, 18)) as part from range(1, 3) as numbers(id)",
@@ -71,6 +78,7 @@ def test_a_setting_by_which_spark_computes_is_seen(make_models: MakeModels) -> N
     assert found[0] != found[1]
 
 
+@pytest.mark.slow
 def test_a_select_is_a_statement_to_its_end(make_models: MakeModels) -> None:
     """Texts and comments may hold what ends a statement, and comments may follow it."""
     models = make_models(materialized="incremental", unique_key="id")
@@ -98,6 +106,7 @@ def test_a_repartition_is_not_chance(make_models: MakeModels) -> None:
     assert models.told("chance")[0] == "the whole table is compared: its select is non-deterministic"
 
 
+@pytest.mark.slow
 def test_a_select_that_says_its_schema_does_not_read_itself(make_models: MakeModels) -> None:
     models = make_models(materialized="incremental", unique_key="id")
     text = "select id, '{{ this.schema }}' as built_in, '{{ this.database }}' as beside from range(1, %d) as n(id)"
