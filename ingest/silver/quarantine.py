@@ -144,8 +144,10 @@ def tell_of_lost(silver: SilverTable, state: State | None, *, anew: bool = False
         return
     shared, named = Shared.of(spark), (silver.path, state.quarantine)
     is_new = bool(shared.new_of("commits of quarantines, looked for", [named]))
+    if not (is_new or anew):
+        return
     ledger = of(table.schema).hudi(spark)
-    if not (is_new or anew) or not ledger.exists():
+    if not ledger.exists():
         return
     is_there = any(completed == state.quarantine for _, completed in ledger.timeline.instants())
     if not is_there and shared.new_of("commits of quarantines, told of", [named]):

@@ -22,7 +22,7 @@
     {%- else -%}
         {%- set built = hudi_beside(target, 'built') -%}
         {%- set given = hudi_beside(target, 'given') -%}
-        {%- set is_kept = _has_elements(adapter.get_columns_in_relation(wanted)) -%}
+        {%- set is_kept = hudi_has_elements(adapter.get_columns_in_relation(wanted)) -%}
         {%- if is_kept -%}
             {%- do hudi_materialize(given, hudi_select(wanted)) -%}
         {%- endif -%}
@@ -71,10 +71,10 @@
 {%- endmacro %}
 
 {#-
-    Whether columns have elements of their own. A select may know that none of these is null, and its table would take no row by a
+    Whether some columns have elements of their own. A select may know that none of these is null, and its table would take no row by a
     merge, whose source does not know it: such rows come from a table.
 -#}
-{% macro _has_elements(columns) -%}
+{% macro hudi_has_elements(columns) -%}
     {%- for column in columns if modules.re.match('(array|map|struct)<', column.dtype | lower) -%}
         {%- do return(true) -%}
     {%- endfor -%}

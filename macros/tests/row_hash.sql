@@ -16,7 +16,7 @@
 {% macro spark__row_hash(columns) -%}
     {%- set values, places = [], [] -%}
     {%- for column in columns -%}
-        {%- set name, has_elements = adapter.quote(column.name), modules.re.match('(array|map|struct)<', column.dtype | lower) -%}
+        {%- set name, has_elements = adapter.quote(column.name), hudi_has_elements([column]) -%}
         {%- do values.append(row_as_json(name) if has_elements else name) -%}
         {%- do places.append(name ~ ' is null') -%}
     {%- endfor -%}
